@@ -1,0 +1,1 @@
+//! Blocks and cells: which heap needs less space or time, with what interval.

@@ -1,0 +1,1 @@
+//! Slop, clownshoes, growth, churn and leaks, with what each would save.

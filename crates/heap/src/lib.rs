@@ -1,0 +1,1 @@
+//! The contracts a heap fulfils, what it reports, and the checks every heap must pass.

@@ -1,0 +1,13 @@
+//! One file a command: its arguments, a call into the libraries, and what it prints.
+
+pub mod export;
+pub mod heaps;
+pub mod import;
+pub mod mark;
+pub mod record;
+pub mod recover;
+pub mod replay;
+pub mod report;
+pub mod study;
+pub mod symbolize;
+pub mod tour;

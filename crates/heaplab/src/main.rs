@@ -1,0 +1,67 @@
+//! heaplab: records what a program allocates, says where the bytes go, and runs the same workload on other heaps.
+//!
+//! Parse, call, print. Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line could not be understood.
+
+mod commands;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// A laboratory for memory managers: record what a program allocates, see where the bytes go, replay it on other heaps.
+#[derive(Debug, Parser)]
+#[command(
+    version,
+    max_term_width = 100,
+    after_help = "Without a command, heaplab takes you through all of it on a bundled recording (the tour)."
+)]
+struct CommandLine {
+    #[command(subcommand)]
+    command: Option<Command>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Record what a program allocates, its children too
+    Record(commands::record::Args),
+    /// Say where the bytes go and what to change
+    Report(commands::report::Args),
+    /// Run a recorded workload on other heaps
+    Replay(commands::replay::Args),
+    /// Turn another tool's trace into a bundle
+    Import(commands::import::Args),
+    /// Write a profile for another tool
+    Export(commands::export::Args),
+    /// List every heap there is, with its parameters
+    Heaps(commands::heaps::Args),
+    /// Record, report and replay, shown on a bundled recording
+    Tour(commands::tour::Args),
+    /// Name this moment in a running recording
+    Mark(commands::mark::Args),
+    /// Finish a recording whose heaplab died
+    Recover(commands::recover::Args),
+    /// Resolve functions, files and lines of a bundle again
+    Symbolize(commands::symbolize::Args),
+    /// Rerun a published experiment and print its claims beside what is measured
+    Study(commands::study::Args),
+}
+
+fn main() -> ExitCode {
+    let command = CommandLine::parse().command.unwrap_or(Command::Tour(commands::tour::Args::default()));
+    let outcome = match command {
+        Command::Record(args) => commands::record::run(args),
+        Command::Report(args) => commands::report::run(args),
+        Command::Replay(args) => commands::replay::run(args),
+        Command::Import(args) => commands::import::run(args),
+        Command::Export(args) => commands::export::run(args),
+        Command::Heaps(args) => commands::heaps::run(args),
+        Command::Tour(args) => commands::tour::run(args),
+        Command::Mark(args) => commands::mark::run(args),
+        Command::Recover(args) => commands::recover::run(args),
+        Command::Symbolize(args) => commands::symbolize::run(args),
+        Command::Study(args) => commands::study::run(args),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("heaplab: {error:#}");
+        ExitCode::from(1)
+    })
+}

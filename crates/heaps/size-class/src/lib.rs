@@ -1,0 +1,1 @@
+//! Size-class tables of published allocators, as data.

@@ -1,0 +1,1 @@
+//! Profile, findings and comparisons as one self-contained HTML page.

@@ -1,0 +1,1 @@
+//! Runs a program under the recorder, drains its rings and finishes the bundle.

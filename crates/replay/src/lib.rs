@@ -1,0 +1,1 @@
+//! Drives a workload through any heap that fulfils a contract.

@@ -1,0 +1,1 @@
+//! From module and offset to function, file, line and inlined frames.

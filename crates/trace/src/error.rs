@@ -1,0 +1,72 @@
+//! One error type for every reader and writer of workloads: which file, where in it, what was expected, what was found.
+
+use std::path::PathBuf;
+
+/// Why a workload could not be read or written. Every variant names the file and, where there is one, the place in it.
+#[derive(Debug, thiserror::Error)]
+pub enum TraceError {
+    /// The operating system refused.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// File or folder.
+        path: PathBuf,
+        /// What was attempted, as a verb phrase: "open", "write", "rename to NAME".
+        action: &'static str,
+        /// The operating system's reason.
+        source: std::io::Error,
+    },
+    /// The content contradicts its format.
+    #[error("{}: {place}: expected {expected}, found {found}", path.display())]
+    Malformed {
+        /// File or folder.
+        path: PathBuf,
+        /// Byte offset, line or row: "line 12", "row 7 of column size", "byte 4096".
+        place: String,
+        /// What the format asks for.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+    /// A newer or foreign version of the format.
+    #[error("{}: format version {found} is not readable; this heaplab reads versions {supported}", path.display())]
+    Version {
+        /// File or folder.
+        path: PathBuf,
+        /// The version found.
+        found: String,
+        /// The versions that can be read, as text.
+        supported: &'static str,
+    },
+    /// A length or count exceeds what its file could hold, or a stated limit.
+    #[error("{}: {place}: {what} is {found}, over the limit of {limit}", path.display())]
+    Limit {
+        /// File or folder.
+        path: PathBuf,
+        /// Byte offset, line or row.
+        place: String,
+        /// What is too large.
+        what: &'static str,
+        /// Its value.
+        found: u64,
+        /// The bound.
+        limit: u64,
+    },
+    /// Events in an order no program can produce: a free of what is not live, an object born twice.
+    #[error("{}: event {row}: {what}", path.display())]
+    Order {
+        /// File or folder.
+        path: PathBuf,
+        /// Row number of the event, from 0.
+        row: u64,
+        /// What is wrong, in words.
+        what: String,
+    },
+}
+
+impl TraceError {
+    /// An [`TraceError::Io`] for `map_err`.
+    pub fn io(path: impl Into<PathBuf>, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.into();
+        move |source| TraceError::Io { path, action, source }
+    }
+}

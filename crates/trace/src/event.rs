@@ -1,0 +1,196 @@
+//! The event model: one row of a workload.
+//!
+//! A plain struct, not an enum: events travel in batches between a columnar file and passes that look at two or three
+//! fields, and a struct of integers is what both sides want. Fields that an operation does not use are zero.
+//!
+//! # Identity
+//! An object keeps its id through reallocation, so a growth chain is the rows of one id. Ids are dense and in birth
+//! order over the whole bundle: the n-th `Alloc` row (failed ones excepted) makes object n.
+//!
+//! # Processes
+//! An object belongs to the process that allocated it. After a fork the child holds a copy; when the child frees or
+//! reallocates its copy, the row carries [`Flags::INHERITED`]: it ends the copy only, and passes over live bytes skip
+//! it. (A reallocation of an inherited object is an inherited free followed by a birth.)
+
+/// The n-th object born in the bundle, from 0.
+pub type ObjectId = u64;
+/// Row of the `stacks` table; [`NO_STACK`] where none was recorded.
+pub type StackId = u32;
+/// No stack was recorded for this event.
+pub const NO_STACK: StackId = 0;
+
+/// What happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Op {
+    /// An object was born: `object`, `size`, `usable`, `align_log2`, `flags`, `family`, `stack`.
+    /// With [`Flags::FAILED`] nothing was born and `object` is 0.
+    #[default]
+    Alloc = 0,
+    /// An object died: `object`. For collected heaps, `collection` says which collection noticed.
+    Free = 1,
+    /// An object got a new `size`, `usable` and, with [`Flags::MOVED`], a new `address`. With [`Flags::FAILED`] it is as before.
+    Realloc = 2,
+    /// The program asked for the usable size of `object` (and may use all of it).
+    UsableSizeRead = 3,
+    /// `arena` was born; `object` is its row in the `arenas` table.
+    ArenaBirth = 4,
+    /// `arena` died with everything in it.
+    ArenaDeath = 5,
+    /// `object` was promoted to the old generation.
+    Promote = 6,
+    /// Collection number `collection` began.
+    CollectBegin = 7,
+    /// Collection number `collection` ended.
+    CollectEnd = 8,
+    /// Field `field` of `object` now refers to object `target` (`u64::MAX`: cleared).
+    Reference = 9,
+    /// A phase began: `object` is its row in the `marks` table.
+    Mark = 10,
+}
+
+impl Op {
+    /// Every operation, in the order of its number.
+    pub const ALL: [Op; 11] = [
+        Op::Alloc,
+        Op::Free,
+        Op::Realloc,
+        Op::UsableSizeRead,
+        Op::ArenaBirth,
+        Op::ArenaDeath,
+        Op::Promote,
+        Op::CollectBegin,
+        Op::CollectEnd,
+        Op::Reference,
+        Op::Mark,
+    ];
+
+    /// The operation with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<Op> {
+        Self::ALL.get(usize::from(number)).copied()
+    }
+}
+
+/// Properties of one event, as bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Flags(pub u16);
+
+impl Flags {
+    /// The block was asked for zeroed (calloc).
+    pub const ZEROED: Flags = Flags(1);
+    /// The reallocation moved the object.
+    pub const MOVED: Flags = Flags(2);
+    /// The request failed; nothing changed.
+    pub const FAILED: Flags = Flags(4);
+    /// The row concerns a forked child's copy of its parent's object.
+    pub const INHERITED: Flags = Flags(8);
+    /// The object was born in the old generation.
+    pub const DIRECT_TO_OLD: Flags = Flags(16);
+    /// All bits that have a meaning.
+    pub const KNOWN: Flags = Flags(31);
+
+    /// Whether every bit of `other` is set.
+    pub const fn contains(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    /// Both sets of bits.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// Which interface the request came through.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Family {
+    /// malloc, calloc, realloc, reallocarray, free.
+    #[default]
+    Malloc = 0,
+    /// aligned_alloc, posix_memalign, memalign, valloc, pvalloc.
+    Aligned = 1,
+    /// C++ operator new and delete, where it can be told from malloc.
+    New = 2,
+    /// A managed heap's mutator.
+    Managed = 3,
+    /// An arena (metaspace, pool).
+    Arena = 4,
+}
+
+impl Family {
+    /// The family with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<Family> {
+        [Family::Malloc, Family::Aligned, Family::New, Family::Managed, Family::Arena].get(usize::from(number)).copied()
+    }
+}
+
+/// For collected heaps: how an object came to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+#[repr(u8)]
+pub enum Origin {
+    /// Allocated by the mutator.
+    #[default]
+    Normal = 0,
+    /// Read back from a serialised form.
+    Marshalled = 1,
+    /// A custom block with memory outside of the heap.
+    Custom = 2,
+}
+
+impl Origin {
+    /// The origin with this number, if there is one.
+    pub fn from_number(number: u8) -> Option<Origin> {
+        [Origin::Normal, Origin::Marshalled, Origin::Custom].get(usize::from(number)).copied()
+    }
+}
+
+/// One row of a workload. Fields that the operation does not use are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Event {
+    /// What happened.
+    pub op: Op,
+    /// Its properties.
+    pub flags: Flags,
+    /// Through which interface.
+    pub family: Family,
+    /// For collected heaps: how the object came to be.
+    pub origin: Origin,
+    /// log2 of the alignment asked for; 0: none asked for.
+    pub align_log2: u8,
+    /// Row of the `processes` table.
+    pub process: u32,
+    /// Row of the `threads` table.
+    pub thread: u32,
+    /// Row of the `stacks` table, or [`NO_STACK`].
+    pub stack: StackId,
+    /// Row of the `arenas` table; 0: the malloc arena that never dies.
+    pub arena: u32,
+    /// Number of the collection (CollectBegin, CollectEnd; Free: the one that noticed the death; Promote: the one that promoted).
+    pub collection: u32,
+    /// Reference: index of the field in its object.
+    pub field: u32,
+    /// The object, or the row of the table that the operation names.
+    pub object: ObjectId,
+    /// Bytes asked for.
+    pub size: u64,
+    /// Bytes that may be used, as the allocator recorded under said; 0: not known.
+    pub usable: u64,
+    /// Nanoseconds since the recording began. Not the order: the row is.
+    pub time_ns: u64,
+    /// Where the block lay; 0: not recorded.
+    pub address: u64,
+    /// Reference: the object referred to; `u64::MAX`: none.
+    pub target: ObjectId,
+}
+
+impl Event {
+    /// Whether `flag` is set.
+    pub const fn has(&self, flag: Flags) -> bool {
+        self.flags.contains(flag)
+    }
+
+    /// Whether this row changes what its owner has live: neither failed nor about a forked copy.
+    pub const fn counts(&self) -> bool {
+        self.flags.0 & (Flags::FAILED.0 | Flags::INHERITED.0) == 0
+    }
+}

@@ -1,0 +1,210 @@
+//! The tables that events refer to. All are small beside the events and are held in memory whole.
+//!
+//! Ids are row numbers. Row 0 of `stacks` is "no stack", row 0 of `arenas` the malloc arena that never dies; the other
+//! tables begin with their first real row.
+
+use crate::StackId;
+use serde::{Deserialize, Serialize};
+
+/// A node of the stack tree: this frame, called from the frames of `parent`. `parent` is always a smaller row, so that a cycle cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct StackNode {
+    /// The caller's node; 0 for the outermost frame.
+    pub parent: StackId,
+    /// Row of `frames`: the innermost frame at this return address (its `inlined_into` leads outwards).
+    pub frame: u32,
+}
+
+/// A place in code. Physical frames (a return address) and, after symbolizing, the functions inlined there.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Frame {
+    /// Row of `modules`; `None` where the address lay in no module (JIT code).
+    pub module: Option<u32>,
+    /// Offset in the module as its file numbers addresses (virtual address less load bias), or the absolute address without a module. It is the return address; look symbols up at one less.
+    pub address: u64,
+    /// Demangled; `None` where no symbol covers the address: show module + offset then.
+    pub function: Option<String>,
+    /// Source file.
+    pub file: Option<String>,
+    /// Source line, from 1; 0: not known.
+    pub line: u32,
+    /// The frame this one was inlined into, an enclosing function at the same address.
+    pub inlined_into: Option<u32>,
+}
+
+/// A mapped executable or library.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+pub struct Module {
+    /// Path as the target saw it (non-UTF-8 bytes percent-encoded).
+    pub path: String,
+    /// GNU build id in hexadecimal; empty where the file has none.
+    pub build_id: String,
+    /// Row of `processes`.
+    pub process: u32,
+    /// Load bias: address in memory less address in the file.
+    pub bias: u64,
+    /// Bytes of address space from the first to the last segment.
+    pub size: u64,
+    /// When it was loaded, ns since the recording began.
+    pub loaded_ns: u64,
+    /// When it was unloaded.
+    pub unloaded_ns: Option<u64>,
+}
+
+/// A process of the recording.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Process {
+    /// The operating system's number.
+    pub pid: u32,
+    /// Row of the parent, where it was recorded too.
+    pub parent: Option<u32>,
+    /// The executable's path.
+    pub executable: String,
+    /// Its arguments, the program's name first.
+    pub arguments: Vec<String>,
+    /// How it began: the recording's own child, fork, or exec (the same pid with a new program is a new row).
+    pub began: Began,
+    /// When, ns since the recording began.
+    pub began_ns: u64,
+    /// How it ended.
+    pub ended: Ended,
+    /// When; `None` where it was still running when the recording ended.
+    pub ended_ns: Option<u64>,
+    /// Nothing was recorded for this process, and why.
+    pub refused: Option<String>,
+}
+
+/// How a process began.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Began {
+    /// Started by heaplab, or the only one of an imported trace.
+    #[default]
+    Started,
+    /// A fork of its parent, with a copy of its heap.
+    Fork,
+    /// An exec: a new, empty heap.
+    Exec,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Ended {
+    /// Not known, or still running.
+    #[default]
+    Unknown,
+    /// With this exit status.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It became another program.
+    Exec,
+}
+
+/// A thread of the recording.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Thread {
+    /// Row of `processes`.
+    pub process: u32,
+    /// The operating system's number.
+    pub tid: u32,
+    /// Its name when first seen; empty where not known.
+    pub name: String,
+}
+
+/// An arena: a region that dies as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Arena {
+    /// What it is for: "malloc", "class", "non-class", "request", ...
+    pub kind: String,
+    /// Row of the arena that belongs to the same owner (metaspace: class and non-class).
+    pub partner: Option<u32>,
+    /// Who owns it (a class loader's name).
+    pub loader: String,
+    /// The growth policy it was made with.
+    pub growth_policy: String,
+}
+
+/// A named moment.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Mark {
+    /// As the user or the program named it.
+    pub name: String,
+    /// ns since the recording began.
+    pub time_ns: u64,
+    /// Row of `processes`; `None`: all.
+    pub process: Option<u32>,
+}
+
+/// The process's memory as the system saw it at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct Sample {
+    /// ns since the recording began.
+    pub time_ns: u64,
+    /// Row of `processes`.
+    pub process: u32,
+    /// Resident bytes, all kinds.
+    pub resident_bytes: u64,
+    /// Resident anonymous bytes: what heaps are made of.
+    pub resident_anonymous_bytes: u64,
+    /// Committed bytes where a heap says so; 0: not known.
+    pub committed_bytes: u64,
+}
+
+/// Everything that events refer to.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Tables {
+    /// The stack tree; row 0 is "no stack".
+    pub stacks: Vec<StackNode>,
+    /// Places in code.
+    pub frames: Vec<Frame>,
+    /// Executables and libraries.
+    pub modules: Vec<Module>,
+    /// Processes.
+    pub processes: Vec<Process>,
+    /// Threads.
+    pub threads: Vec<Thread>,
+    /// Arenas; row 0 is the malloc arena.
+    pub arenas: Vec<Arena>,
+    /// Named moments, in order.
+    pub marks: Vec<Mark>,
+    /// Memory as the system saw it, in order of time.
+    pub samples: Vec<Sample>,
+}
+
+impl Tables {
+    /// The rows of `frames` for `stack`, innermost first, inlined frames included. Ends at the root; bounded, because parents are smaller rows.
+    pub fn frames_of(&self, stack: StackId) -> impl Iterator<Item = u32> + '_ {
+        let mut node = stack;
+        let mut inline = None;
+        std::iter::from_fn(move || {
+            let frame = match inline.take() {
+                Some(frame) => frame,
+                None if node == 0 => return None,
+                None => {
+                    let here = self.stacks.get(node as usize)?;
+                    node = if here.parent < node { here.parent } else { 0 };
+                    here.frame
+                }
+            };
+            inline = self.frames.get(frame as usize)?.inlined_into.filter(|outer| *outer > frame);
+            Some(frame)
+        })
+    }
+
+    /// What to show for a frame: the function, or module + offset, or the bare address.
+    pub fn frame_label(&self, frame: u32) -> String {
+        let Some(frame) = self.frames.get(frame as usize) else { return String::from("?") };
+        if let Some(function) = &frame.function {
+            return function.clone();
+        }
+        match frame.module.and_then(|module| self.modules.get(module as usize)) {
+            Some(module) => {
+                let name = module.path.rsplit('/').next().unwrap_or(&module.path);
+                format!("{name}+{:#x}", frame.address)
+            }
+            None => format!("{:#x}", frame.address),
+        }
+    }
+}

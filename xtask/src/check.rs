@@ -1,0 +1,29 @@
+//! Everything that CI runs, in the order in which it fails soonest.
+
+use anyhow::{Context, Result, bail};
+use std::process::Command;
+
+/// Arguments of `cargo xtask check`.
+#[derive(Debug, clap::Args)]
+pub struct Args {}
+
+/// Runs all checks; the first failure ends it.
+pub fn run(_args: Args) -> Result<()> {
+    cargo(&["fmt", "--all", "--check"], &[])?;
+    crate::tidy::run()?;
+    cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
+    cargo(&["test", "--workspace", "--locked"], &[])?;
+    cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
+    println!("all checks passed");
+    Ok(())
+}
+
+fn cargo(arguments: &[&str], environment: &[(&str, &str)]) -> Result<()> {
+    println!("$ cargo {}", arguments.join(" "));
+    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
+    let status = Command::new(cargo).args(arguments).envs(environment.iter().copied()).status().context("cannot start cargo")?;
+    if !status.success() {
+        bail!("cargo {} failed ({status})", arguments.join(" "));
+    }
+    Ok(())
+}

@@ -1,0 +1,32 @@
+//! Development tasks: `cargo xtask check | tidy | bench NAME`.
+
+mod bench;
+mod check;
+mod tidy;
+
+use clap::{Parser, Subcommand};
+
+/// Development tasks of heaplab.
+#[derive(Debug, Parser)]
+struct CommandLine {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Everything that CI runs: format, clippy without warnings, tidy, tests, docs
+    Check(check::Args),
+    /// The house rules that a machine can see
+    Tidy,
+    /// Measurements, with peers in the same run
+    Bench(bench::Args),
+}
+
+fn main() -> anyhow::Result<()> {
+    match CommandLine::parse().task {
+        Task::Check(args) => check::run(args),
+        Task::Tidy => tidy::run(),
+        Task::Bench(args) => bench::run(args),
+    }
+}
