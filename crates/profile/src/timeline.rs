@@ -1,0 +1,1 @@
+//! Live bytes over time in a bounded number of points.
