@@ -1,0 +1,256 @@
+//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the report page shows.
+//!
+//! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less. What an allocator does
+//! not tell is `None`, never zero.
+
+use serde::{Deserialize, Serialize};
+
+/// The version of this JSON; it changes when a field changes its meaning.
+pub const RESULTS_VERSION: u32 = 1;
+
+/// Everything one replay of one workload on several heaps found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Results {
+    /// [`RESULTS_VERSION`].
+    pub format_version: u32,
+    /// What was replayed.
+    pub workload: Workload,
+    /// How it was measured.
+    pub settings: Settings,
+    /// Where it was measured.
+    pub machine: Machine,
+    /// One row a heap, in the order asked for.
+    pub heaps: Vec<HeapResult>,
+    /// Every heap against the first one, by space and by time.
+    pub comparisons: Vec<Comparison>,
+    /// How steady the machine was.
+    pub canary: Option<Canary>,
+    /// The verdict: sentences for a person, the most important first.
+    pub verdict: Vec<String>,
+    /// What limits the verdict: allocator-dependent streams, cut recordings, an unsteady machine.
+    pub cautions: Vec<String>,
+}
+
+/// The workload as it was replayed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Workload {
+    /// The bundle's folder as the user named it.
+    pub bundle: String,
+    /// The command that was recorded.
+    pub program: String,
+    /// The allocator it was recorded under; empty: not known.
+    pub allocator: String,
+    /// Row of the bundle's `processes`; `None`: the bundle's only stream.
+    pub process: Option<u32>,
+    /// Allocations, frees and reallocations of one pass.
+    pub events: u64,
+    /// Objects born in one pass.
+    pub objects: u64,
+    /// Threads that took part.
+    pub threads: u32,
+    /// Largest sum of requested bytes that were live at once.
+    pub peak_requested_bytes: u64,
+    /// Requested bytes live at the end.
+    pub end_requested_bytes: u64,
+    /// How often the program read a usable size, which makes its requests depend on the allocator recorded under.
+    pub usable_size_reads: u64,
+}
+
+/// Which blocks the driver writes to, which decides what becomes resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// One store in every page of every block.
+    All,
+    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote them.
+    #[default]
+    Known,
+    /// No block is written.
+    None,
+}
+
+/// How it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Which blocks are written.
+    pub touch: Touch,
+    /// One OS thread a recorded thread, rather than recorded order on one.
+    pub threads: bool,
+    /// Blocks asked for.
+    pub reps: u32,
+    /// Passes over the program in one time cell (short workloads are repeated until they last).
+    pub passes: u32,
+    /// Seed of the cells' order and of the bootstrap.
+    pub seed: u64,
+    /// Relative difference below which two heaps are called equivalent: 0.03 is 3 %.
+    pub margin: f64,
+    /// Confidence of the intervals: 0.95.
+    pub confidence: f64,
+}
+
+/// Where it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Machine {
+    /// Processor's name as the kernel says it.
+    pub processor: String,
+    /// Processors that the measurement could use.
+    pub processors: u32,
+    /// Kernel release.
+    pub kernel: String,
+    /// Transparent huge pages: "always", "madvise", "never"; empty: not known.
+    pub huge_pages: String,
+    /// "x86_64", "aarch64".
+    pub architecture: String,
+}
+
+/// What one heap needed.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HeapResult {
+    /// As named on the command line: `jemalloc:narenas=1`.
+    pub heap: String,
+    /// Its version as it says itself: "jemalloc 5.3.0".
+    pub version: String,
+    /// Space, where it was asked for and succeeded.
+    pub space: Option<Space>,
+    /// Time, where it was asked for and succeeded.
+    pub time: Option<Time>,
+    /// Cells that failed: the others stand.
+    pub failures: Vec<CellFailure>,
+}
+
+/// A value with the range it may lie in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// The best single value.
+    pub value: f64,
+    /// Lower end.
+    pub low: f64,
+    /// Upper end.
+    pub high: f64,
+}
+
+/// Space: resident bytes are those of the cell less those of a driver without a heap at the same moments.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Space {
+    /// Largest resident bytes over the moments.
+    pub peak_resident_bytes: u64,
+    /// Smallest and largest peak over repeated cells (one cell where the heap's space does not depend on time).
+    pub peak_resident_range_bytes: (u64, u64),
+    /// Cells measured.
+    pub cells: u32,
+    /// Resident bytes when the program had most requested bytes live.
+    pub resident_at_requested_peak_bytes: u64,
+    /// Resident bytes after the last event.
+    pub end_resident_bytes: u64,
+    /// Resident bytes after the heap was asked to give back what it can; `None`: it has no such call.
+    pub trimmed_resident_bytes: Option<u64>,
+    /// Largest committed bytes, as the heap says.
+    pub peak_committed_bytes: Option<u64>,
+    /// Committed bytes after the last event, as the heap says.
+    pub end_committed_bytes: Option<u64>,
+    /// Resident bytes at the peak for each requested byte then.
+    pub resident_per_requested: f64,
+    /// The moments, in order.
+    pub curve: Vec<SpaceMoment>,
+}
+
+/// Space at one moment of the program.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpaceMoment {
+    /// Events replayed so far.
+    pub event: u64,
+    /// Requested bytes live.
+    pub requested_bytes: u64,
+    /// Resident bytes, the driver's taken off.
+    pub resident_bytes: u64,
+    /// Committed bytes, as the heap says.
+    pub committed_bytes: Option<u64>,
+    /// Bytes in pages with live blocks, as the heap says.
+    pub active_bytes: Option<u64>,
+    /// The phase that begins here.
+    pub mark: Option<String>,
+}
+
+/// Time: the heap's part alone, over the blocks.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Time {
+    /// Nanoseconds an event with the driver's own taken off in each block.
+    pub ns_per_event: Estimate,
+    /// The driver's own (null heap).
+    pub driver_ns_per_event: f64,
+    /// First pass of each cell alone, on a heap never used before, the driver's taken off: median of the blocks.
+    pub first_pass_ns_per_event: f64,
+    /// Minor page faults in a cell, median of the blocks.
+    pub minor_faults: u64,
+    /// Nanoseconds an event in each block, the driver's taken off, in order of the blocks.
+    pub blocks_ns_per_event: Vec<f64>,
+}
+
+/// A cell that did not end well.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CellFailure {
+    /// "space", "time", "verify".
+    pub kind: String,
+    /// Block number; 0 for space.
+    pub block: u32,
+    /// What happened, in words, the signal named.
+    pub reason: String,
+}
+
+/// What is compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Peak resident bytes.
+    Space,
+    /// Nanoseconds an event.
+    Time,
+}
+
+/// One heap against the baseline, the first heap named.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Comparison {
+    /// The heap.
+    pub heap: String,
+    /// The heap it is compared with.
+    pub baseline: String,
+    /// What is compared.
+    pub measure: Measure,
+    /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the ratio of the peaks with its range.
+    pub ratio: Estimate,
+    /// For time: bootstrap interval over blocks of the ratio of the medians.
+    pub bootstrap: Option<Estimate>,
+    /// For time: Wilcoxon signed-rank, two-sided.
+    pub p_value: Option<f64>,
+    /// The same after Benjamini-Hochberg over all comparisons of this experiment.
+    pub p_adjusted: Option<f64>,
+    /// Blocks in which both heaps succeeded (space: cells).
+    pub blocks: u32,
+    /// What follows.
+    pub outcome: Outcome,
+}
+
+/// What a comparison shows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Outcome {
+    /// The heap needs less than the baseline.
+    Less,
+    /// The heap needs more than the baseline.
+    More,
+    /// The whole interval lies within the stated margin.
+    Equivalent,
+    /// Neither a difference nor equivalence is shown.
+    NotShown,
+}
+
+/// A fixed piece of work run in every block: it knows no heap, so what moves it is the machine.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Canary {
+    /// Median over the blocks.
+    pub median_ns: f64,
+    /// Largest relative distance of a block from the median: 0.1 is 10 %.
+    pub spread: f64,
+    /// Blocks farther than 10 % from the median.
+    pub unsteady_blocks: Vec<u32>,
+}
