@@ -1,0 +1,35 @@
+//! What can be wrong with a file that should give symbols.
+
+use std::path::PathBuf;
+
+/// Why a file gives no symbols.
+#[derive(Debug, thiserror::Error)]
+pub enum SymbolError {
+    /// The file could not be opened or mapped.
+    #[error("cannot read {}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A directory, pipe or device stands where a file was expected; opening one could wait for ever.
+    #[error("{} is not a regular file", .0.display())]
+    NotAFile(PathBuf),
+    /// The bytes are no ELF file, or a damaged one.
+    #[error("not a readable ELF file: {0}")]
+    Elf(String),
+    /// The debug information is damaged.
+    #[error("damaged debug information: {0}")]
+    Dwarf(String),
+    /// A compressed section claims more bytes than a file of this length can hold in earnest.
+    #[error("section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file")]
+    TooLarge {
+        /// Name of the section.
+        section: String,
+        /// What its header claims.
+        claimed_bytes: u64,
+        /// What is accepted.
+        limit_bytes: u64,
+    },
+}

@@ -1,0 +1,184 @@
+//! One ELF file in memory: its identity, its links to debug files, and its debug sections, decompressed where they are
+//! compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd).
+//!
+//! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
+
+use crate::{SymbolError, symbol_table::SymbolTable};
+use addr2line::gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
+use object::{CompressionFormat, Object, ObjectSection};
+use std::{borrow::Cow, fmt, ops::Deref};
+
+/// Decompressed debug information is at most this many times the length of its file (real files stay below 20) ...
+const EXPANSION_MAX: u64 = 256;
+/// ... and small files may have this many bytes anyway.
+const EXPANSION_MIN_BYTES: u64 = 1 << 20;
+
+/// A reader of debug sections.
+pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
+
+/// The GNU build id of a file: what it was linked from, the same for a program and its separate debug file.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct BuildId(Vec<u8>);
+
+impl BuildId {
+    /// The build id written as hexadecimal digits; `None` for an empty text or anything else.
+    pub fn from_hex(text: &str) -> Option<BuildId> {
+        let digits: Option<Vec<u8>> = text.chars().map(|digit| digit.to_digit(16).map(|value| value as u8)).collect();
+        let digits = digits.filter(|digits| !digits.is_empty() && digits.len().is_multiple_of(2))?;
+        Some(BuildId(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect()))
+    }
+
+    /// Its bytes; 20 in most files.
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl fmt::Display for BuildId {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(formatter, "{byte:02x}"))
+    }
+}
+
+/// The bytes of a file, mapped or owned.
+pub trait Bytes: Deref<Target = [u8]> + Send {}
+impl<T: Deref<Target = [u8]> + Send> Bytes for T {}
+
+/// One ELF file.
+pub struct Image {
+    bytes: Box<dyn Bytes>,
+    build_id: Option<BuildId>,
+    debug_link: Option<(Vec<u8>, u32)>,
+    alternate_link: Option<(Vec<u8>, BuildId)>,
+    decompressed: Vec<(SectionId, Vec<u8>)>,
+}
+
+impl fmt::Debug for Image {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Image").field("bytes", &self.bytes.len()).field("build_id", &self.build_id).finish_non_exhaustive()
+    }
+}
+
+impl Image {
+    /// Reads the headers of `bytes` and decompresses its debug sections.
+    ///
+    /// # Errors
+    /// The bytes are no ELF file, a damaged one, or a compressed section claims an unreasonable length.
+    pub fn parse(bytes: impl Bytes + 'static) -> Result<Image, SymbolError> {
+        let bytes: Box<dyn Bytes> = Box::new(bytes);
+        let file = object::File::parse(&**bytes).map_err(elf)?;
+        let build_id = file.build_id().map_err(elf)?.map(|id| BuildId(id.to_vec()));
+        let debug_link = file.gnu_debuglink().map_err(elf)?.map(|(name, checksum)| (name.to_vec(), checksum));
+        let alternate_link = file.gnu_debugaltlink().map_err(elf)?.map(|(name, id)| (name.to_vec(), BuildId(id.to_vec())));
+        let decompressed = decompress(&file, bytes.len() as u64)?;
+        drop(file);
+        Ok(Image { bytes, build_id, debug_link, alternate_link, decompressed })
+    }
+
+    /// Its build id, where it has one.
+    pub fn build_id(&self) -> Option<&BuildId> {
+        self.build_id.as_ref()
+    }
+
+    /// Name and CRC-32 of its separate debug file (`.gnu_debuglink`).
+    pub fn debug_link(&self) -> Option<(&[u8], u32)> {
+        self.debug_link.as_ref().map(|(name, checksum)| (name.as_slice(), *checksum))
+    }
+
+    /// Name and build id of the file that several debug files share (`.gnu_debugaltlink`, made by dwz).
+    pub fn alternate_link(&self) -> Option<(&[u8], &BuildId)> {
+        self.alternate_link.as_ref().map(|(name, id)| (name.as_slice(), id))
+    }
+
+    /// CRC-32 of the whole file, as `.gnu_debuglink` has it.
+    pub fn checksum(&self) -> u32 {
+        crc32fast::hash(&self.bytes)
+    }
+
+    /// Whether it has debug information on functions (and not only line tables or symbols).
+    pub fn has_debug_information(&self) -> bool {
+        self.file().is_ok_and(|file| self.section(&file, SectionId::DebugInfo).is_some_and(|bytes| !bytes.is_empty()))
+    }
+
+    /// The debug sections, for reading.
+    pub(crate) fn dwarf(&self) -> Result<Dwarf<Slice<'_>>, SymbolError> {
+        let file = self.file()?;
+        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
+        Dwarf::load(|id| Ok(Slice::new(self.section(&file, id).unwrap_or_default(), endian)))
+    }
+
+    /// The symbol tables.
+    pub(crate) fn symbols(&self) -> Result<SymbolTable<'_>, SymbolError> {
+        Ok(SymbolTable::of(&self.file()?))
+    }
+
+    fn file(&self) -> Result<object::File<'_>, SymbolError> {
+        object::File::parse(&**self.bytes).map_err(elf)
+    }
+
+    fn section<'a>(&'a self, file: &object::File<'a>, id: SectionId) -> Option<&'a [u8]> {
+        let decompressed = self.decompressed.iter().find(|(present, _)| *present == id);
+        decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| file.section_by_name(id.name())?.data().ok())
+    }
+}
+
+/// The sections that are compressed, decompressed, within bounds.
+fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionId, Vec<u8>)>, SymbolError> {
+    let mut left_bytes = file_bytes.saturating_mul(EXPANSION_MAX).max(EXPANSION_MIN_BYTES);
+    let mut sections = Vec::new();
+    for id in SECTIONS {
+        let Some(section) = file.section_by_name(id.name()) else { continue };
+        let compressed = section.compressed_data().map_err(elf)?;
+        if compressed.format == CompressionFormat::None {
+            continue;
+        }
+        let claimed_bytes = compressed.uncompressed_size;
+        if claimed_bytes > left_bytes {
+            return Err(SymbolError::TooLarge { section: id.name().into(), claimed_bytes, limit_bytes: left_bytes });
+        }
+        left_bytes -= claimed_bytes;
+        if let Cow::Owned(bytes) = compressed.decompress().map_err(elf)? {
+            sections.push((id, bytes));
+        }
+    }
+    Ok(sections)
+}
+
+/// The sections that names and lines are made from.
+const SECTIONS: [SectionId; 11] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugAddr,
+    SectionId::DebugAranges,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugLineStr,
+    SectionId::DebugRanges,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
+];
+
+fn elf(error: object::Error) -> SymbolError {
+    SymbolError::Elf(error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn build_ids_are_read_from_hexadecimal() {
+        assert_eq!(BuildId::from_hex("00fF10").unwrap().to_string(), "00ff10");
+        for text in ["", "0", "0g", "00 ", "é0"] {
+            assert_eq!(BuildId::from_hex(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_elf_file_is_refused() {
+        for bytes in [&b""[..], b"\x7fELF", b"#!/bin/sh\n", &[0; 64]] {
+            assert!(matches!(Image::parse(bytes), Err(SymbolError::Elf(_))), "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! All addresses of one module at once: find its files, check that they are the recorded ones, resolve, forget.
+
+use crate::{
+    BuildId, Options, Place, Resolver, SymbolError,
+    locate::{self, Located},
+};
+use std::path::{Path, PathBuf};
+
+/// What was found for one module.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct ModuleReport {
+    /// The module's file, where one that fits was found.
+    pub file: Option<PathBuf>,
+    /// The separate debug file that was used.
+    pub debug_file: Option<PathBuf>,
+    /// Whether there was debug information, and not only symbol tables.
+    pub has_debug_information: bool,
+    /// Addresses with at least one function name.
+    pub functions: usize,
+    /// Addresses with a source line.
+    pub lines: usize,
+    /// Functions found inlined, over all addresses.
+    pub inlined: usize,
+    /// What stood in the way, each a sentence; empty: nothing.
+    pub notes: Vec<String>,
+}
+
+/// Resolves `addresses` of the module recorded as `path` with `build_id` (hexadecimal; empty: none recorded), and calls
+/// `each` with the number of an address and its [`Place`]s, innermost first (empty: nothing contains it).
+///
+/// `addresses` are as the file numbers them; for a return address pass one less. A file whose build id is another than
+/// `build_id` is not used, nor is a debug file that is none of the module's; [`ModuleReport::notes`] says so. Where the
+/// module itself is gone, its debug file alone is used when found by build id.
+pub fn resolve_module(
+    path: &Path,
+    build_id: &str,
+    options: &Options,
+    addresses: &[u64],
+    mut each: impl FnMut(usize, Vec<Place>),
+) -> ModuleReport {
+    let mut report = ModuleReport::default();
+    let Some((image, file)) = find(path, build_id, options, &mut report.notes) else { return report };
+    let Located { image, debug, alternate, notes } = locate::locate(image, &file, options);
+    report.notes.extend(notes);
+    report.file = Some(file);
+    report.debug_file = debug.as_ref().map(|(_, path)| path.clone());
+    let mut resolver = Resolver::new(&image, debug.as_ref().map(|(image, _)| image), alternate.as_ref());
+    report.has_debug_information = resolver.has_debug_information();
+    for (number, address) in addresses.iter().enumerate() {
+        let places = resolver.resolve(*address);
+        report.functions += usize::from(places.iter().any(|place| place.function.is_some()));
+        report.lines += usize::from(places.iter().any(|place| place.line > 0));
+        report.inlined += places.len().saturating_sub(1);
+        each(number, places);
+    }
+    report.notes.extend(resolver.problems().iter().map(SymbolError::to_string));
+    report
+}
+
+/// The module's file, or its debug file, if it has the recorded build id.
+fn find(path: &Path, build_id: &str, options: &Options, notes: &mut Vec<String>) -> Option<(crate::Image, PathBuf)> {
+    let wanted = BuildId::from_hex(build_id);
+    if wanted.is_none() && !build_id.is_empty() {
+        notes.push(format!("the recorded build id {build_id:?} is not hexadecimal"));
+        return None;
+    }
+    match locate::open(path) {
+        Ok(image) => match (&wanted, image.build_id()) {
+            (Some(wanted), found) if found != Some(wanted) => {
+                let found = found.map_or("none".into(), BuildId::to_string);
+                notes.push(format!("the file is another build than the recorded one (build id {found}, recorded {wanted})"));
+            }
+            (None, Some(_)) => {
+                notes.push("no build id was recorded; the file that has the module's name now is taken for it".into());
+                return Some((image, path.into()));
+            }
+            _ => return Some((image, path.into())),
+        },
+        Err(SymbolError::Io { source, .. }) => notes.push(format!("the file cannot be read ({source})")),
+        Err(error) => notes.push(error.to_string()),
+    }
+    let wanted = wanted?;
+    let (image, file) = locate::debug_file_of(&wanted, options)?;
+    notes.push(format!("names come from {} alone", file.display()));
+    Some((image, file))
+}

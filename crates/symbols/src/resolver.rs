@@ -1,0 +1,122 @@
+//! From an address to the functions it lies in: debug information first, then symbol tables.
+
+use crate::{
+    Image, SymbolError,
+    demangle::{cut, demangle},
+    image::Slice,
+    symbol_table::SymbolTable,
+};
+use addr2line::Context;
+
+/// Longest source path kept, in bytes (Linux's own limit).
+const FILE_MAX_BYTES: usize = 4096;
+/// Most functions inlined into each other at one address; compilers stay far below.
+const INLINED_MAX: usize = 256;
+
+/// A function at an address, and where in its source the address lies.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Place {
+    /// Demangled name; `None`: only the line is known.
+    pub function: Option<String>,
+    /// Source file, as the compiler was given it.
+    pub file: Option<String>,
+    /// Source line, from 1; 0: not known.
+    pub line: u32,
+}
+
+/// Names for the addresses of one module.
+pub struct Resolver<'a> {
+    debug: Option<Context<Slice<'a>>>,
+    symbols: Vec<SymbolTable<'a>>,
+    problems: Vec<SymbolError>,
+}
+
+impl std::fmt::Debug for Resolver<'_> {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Resolver { debug, symbols, problems } = self;
+        formatter.debug_struct("Resolver").field("debug", &debug.is_some()).field("symbols", symbols).field("problems", problems).finish()
+    }
+}
+
+impl<'a> Resolver<'a> {
+    /// Names from `image`, its separate `debug` file, and the `alternate` file that the debug file shares with others.
+    /// What is damaged is left out and listed by [`Resolver::problems`].
+    ///
+    /// Split DWARF (`.dwo` files) is not read: such a program gives function names from its symbol table, and lines.
+    pub fn new(image: &'a Image, debug: Option<&'a Image>, alternate: Option<&'a Image>) -> Resolver<'a> {
+        let mut problems = Vec::new();
+        let mut symbols = Vec::new();
+        for file in debug.into_iter().chain([image]) {
+            match file.symbols() {
+                Ok(table) if table.is_empty() => {}
+                Ok(table) => symbols.push(table),
+                Err(problem) => problems.push(problem),
+            }
+        }
+        let source = debug.into_iter().chain([image]).find(|file| file.has_debug_information());
+        let context = source.and_then(|file| context(file, alternate).map_err(|problem| problems.push(problem)).ok());
+        Resolver { debug: context, symbols, problems }
+    }
+
+    /// The functions at `address` (as the file numbers it), innermost first: the last one has code of its own, the ones
+    /// before it are inlined into the one after them. Empty: nothing that is known contains the address.
+    pub fn resolve(&mut self, address: u64) -> Vec<Place> {
+        let mut places = Vec::new();
+        if let Some(context) = &self.debug
+            && let Err(error) = described(context, address, &mut places)
+        {
+            places.clear();
+            if self.problems.is_empty() {
+                self.problems.push(SymbolError::Dwarf(error.to_string()));
+            }
+        }
+        match places.last_mut() {
+            Some(outermost) if outermost.function.is_some() => {}
+            Some(outermost) => outermost.function = self.symbol(address),
+            None => places.extend(self.symbol(address).map(|name| Place { function: Some(name), ..Place::default() })),
+        }
+        places
+    }
+
+    /// Whether there is debug information (and not only symbol tables).
+    pub fn has_debug_information(&self) -> bool {
+        self.debug.is_some()
+    }
+
+    /// What could not be read.
+    pub fn problems(&self) -> &[SymbolError] {
+        &self.problems
+    }
+
+    fn symbol(&self, address: u64) -> Option<String> {
+        let name = self.symbols.iter().find_map(|table| table.find(address))?;
+        Some(demangle(&String::from_utf8_lossy(name)))
+    }
+}
+
+fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<Slice<'a>>, SymbolError> {
+    let mut dwarf = file.dwarf()?;
+    if let Some(alternate) = alternate {
+        dwarf.set_sup(alternate.dwarf()?);
+    }
+    Context::from_dwarf(dwarf).map_err(|error| SymbolError::Dwarf(error.to_string()))
+}
+
+/// What the debug information says of `address`.
+fn described(context: &Context<Slice<'_>>, address: u64, places: &mut Vec<Place>) -> Result<(), addr2line::gimli::Error> {
+    let mut frames = context.find_frames(address).skip_all_loads()?;
+    while let Some(frame) = frames.next()? {
+        let place = Place {
+            function: frame.function.and_then(|name| Some(demangle(&name.raw_name().ok()?))),
+            file: frame.location.as_ref().and_then(|location| Some(cut(location.file?, FILE_MAX_BYTES).to_owned())),
+            line: frame.location.and_then(|location| location.line).unwrap_or(0),
+        };
+        if place != Place::default() {
+            places.push(place);
+        }
+        if places.len() == INLINED_MAX {
+            break;
+        }
+    }
+    Ok(())
+}
