@@ -5,8 +5,12 @@
 
 use crate::{SymbolError, symbol_table::SymbolTable};
 use addr2line::gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
-use object::{CompressionFormat, Object, ObjectSection};
-use std::{borrow::Cow, fmt, ops::Deref};
+use object::{CompressionFormat, Object, ObjectSection, SectionFlags};
+use std::{
+    borrow::Cow,
+    fmt,
+    ops::{Deref, Range},
+};
 
 /// Decompressed debug information is at most this many times the length of its file (real files stay below 20) ...
 const EXPANSION_MAX: u64 = 256;
@@ -110,6 +114,14 @@ impl Image {
     /// The symbol tables.
     pub(crate) fn symbols(&self) -> Result<SymbolTable<'_>, SymbolError> {
         Ok(SymbolTable::of(&self.file()?))
+    }
+
+    /// The addresses of code, by section.
+    pub(crate) fn code(&self) -> Vec<Range<u64>> {
+        let Ok(file) = self.file() else { return Vec::new() };
+        let is_code = |flags| matches!(flags, SectionFlags::Elf { sh_flags, .. } if sh_flags.contains(object::elf::SHF_EXECINSTR));
+        let code = file.sections().filter(|section| is_code(section.flags()));
+        code.map(|section| section.address()..section.address().saturating_add(section.size())).collect()
     }
 
     fn file(&self) -> Result<object::File<'_>, SymbolError> {

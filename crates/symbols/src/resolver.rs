@@ -1,4 +1,7 @@
 //! From an address to the functions it lies in: debug information first, then symbol tables.
+//!
+//! Debug information also describes functions that the linker threw away; their code then "begins" at address 0 and would
+//! cover whatever lies at low addresses. Such a function is recognised by its beginning, which is in no section of code.
 
 use crate::{
     Image, SymbolError,
@@ -6,7 +9,8 @@ use crate::{
     image::Slice,
     symbol_table::SymbolTable,
 };
-use addr2line::Context;
+use addr2line::{Context, gimli};
+use std::ops::Range;
 
 /// Longest source path kept, in bytes (Linux's own limit).
 const FILE_MAX_BYTES: usize = 4096;
@@ -28,12 +32,13 @@ pub struct Place {
 pub struct Resolver<'a> {
     debug: Option<Context<Slice<'a>>>,
     symbols: Vec<SymbolTable<'a>>,
+    code: Vec<Range<u64>>,
     problems: Vec<SymbolError>,
 }
 
 impl std::fmt::Debug for Resolver<'_> {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Resolver { debug, symbols, problems } = self;
+        let Resolver { debug, symbols, problems, .. } = self;
         formatter.debug_struct("Resolver").field("debug", &debug.is_some()).field("symbols", symbols).field("problems", problems).finish()
     }
 }
@@ -55,21 +60,22 @@ impl<'a> Resolver<'a> {
         }
         let source = debug.into_iter().chain([image]).find(|file| file.has_debug_information());
         let context = source.and_then(|file| context(file, alternate).map_err(|problem| problems.push(problem)).ok());
-        Resolver { debug: context, symbols, problems }
+        Resolver { debug: context, symbols, code: image.code(), problems }
     }
 
     /// The functions at `address` (as the file numbers it), innermost first: the last one has code of its own, the ones
     /// before it are inlined into the one after them. Empty: nothing that is known contains the address.
     pub fn resolve(&mut self, address: u64) -> Vec<Place> {
-        let mut places = Vec::new();
-        if let Some(context) = &self.debug
-            && let Err(error) = described(context, address, &mut places)
-        {
-            places.clear();
+        if !is_code(&self.code, address) {
+            return Vec::new();
+        }
+        let described = self.debug.as_ref().map_or(Ok(Vec::new()), |context| described(context, &self.code, address));
+        let mut places = described.unwrap_or_else(|error| {
             if self.problems.is_empty() {
                 self.problems.push(SymbolError::Dwarf(error.to_string()));
             }
-        }
+            Vec::new()
+        });
         match places.last_mut() {
             Some(outermost) if outermost.function.is_some() => {}
             Some(outermost) => outermost.function = self.symbol(address),
@@ -102,21 +108,44 @@ fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<
     Context::from_dwarf(dwarf).map_err(|error| SymbolError::Dwarf(error.to_string()))
 }
 
-/// What the debug information says of `address`.
-fn described(context: &Context<Slice<'_>>, address: u64, places: &mut Vec<Place>) -> Result<(), addr2line::gimli::Error> {
+fn is_code(code: &[Range<u64>], address: u64) -> bool {
+    code.iter().any(|section| section.contains(&address))
+}
+
+/// What the debug information says of `address`; empty where that is a function the linker threw away.
+fn described(context: &Context<Slice<'_>>, code: &[Range<u64>], address: u64) -> Result<Vec<Place>, gimli::Error> {
+    let mut places = Vec::new();
+    let mut function = None;
     let mut frames = context.find_frames(address).skip_all_loads()?;
     while let Some(frame) = frames.next()? {
+        function = frame.dw_die_offset;
         let place = Place {
             function: frame.function.and_then(|name| Some(demangle(&name.raw_name().ok()?))),
             file: frame.location.as_ref().and_then(|location| Some(cut(location.file?, FILE_MAX_BYTES).to_owned())),
             line: frame.location.and_then(|location| location.line).unwrap_or(0),
         };
-        if place != Place::default() {
+        if place != Place::default() && places.len() < INLINED_MAX {
             places.push(place);
         }
-        if places.len() == INLINED_MAX {
-            break;
+    }
+    match (function, context.find_dwarf_and_unit(address).skip_all_loads()) {
+        (Some(function), Some(unit)) if !is_linked(unit, function, code, address)? => Ok(Vec::new()),
+        _ => Ok(places),
+    }
+}
+
+/// Whether the range of `function` that contains `address` begins in code, as it does unless the linker threw it away.
+fn is_linked(
+    unit: gimli::UnitRef<'_, Slice<'_>>,
+    function: gimli::UnitOffset,
+    code: &[Range<u64>],
+    address: u64,
+) -> Result<bool, gimli::Error> {
+    let mut ranges = unit.die_ranges(&unit.entry(function)?)?;
+    while let Some(range) = ranges.next()? {
+        if (range.begin..range.end).contains(&address) && is_code(code, range.begin) {
+            return Ok(true);
         }
     }
-    Ok(())
+    Ok(false)
 }
