@@ -1,0 +1,26 @@
+//! Builds the preload object with the C compiler that cargo is told to use, into a shared object that the library carries.
+
+use std::{env, path::PathBuf, process::Command};
+
+fn main() {
+    println!("cargo::rerun-if-changed=preload");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("preload.so");
+    let compiler = cc::Build::new().get_compiler();
+    let status = Command::new(compiler.path())
+        .args(["-std=gnu11", "-O2", "-g1", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec", "-fexceptions"])
+        .args([
+            "-fno-builtin-malloc",
+            "-fno-plt",
+            "-fno-stack-protector",
+            "-Wall",
+            "-Wextra",
+            "-Wl,-z,now",
+            "-Wl,-soname,heaplab-preload.so",
+        ])
+        .arg("preload/preload.c")
+        .arg("-o")
+        .arg(&out)
+        .status()
+        .unwrap_or_else(|error| panic!("cannot run the C compiler {}: {error}; install gcc or clang", compiler.path().display()));
+    assert!(status.success(), "the preload object does not compile ({status})");
+}

@@ -1,0 +1,229 @@
+/* What the recorded program and the drainer share: files in the spool folder, mapped by both, in the machine's own byte
+ * order. `src/layout.rs` mirrors this file; a test compares the two. Changing either means a new HL_VERSION.
+ *
+ * Files (HEAPLAB_SPOOL names the folder, absolute):
+ *   control          struct hl_control. Made by the drainer before the target starts. The drainer holds a write lock
+ *                    (open file description lock, whole file) on it while it lives.
+ *   PID-SEQ.process  struct hl_process, then an area of struct hl_record. One a process image: SEQ counts the files of
+ *                    one PID from 0 (exec, or a process number used again).
+ *   PID-SEQ.nodes    array of struct hl_node: the tree of stacks of that image. Sparse.
+ *   PID-SEQ-N.ring   struct hl_ring, then the ring's data, then the nested ring's data. N counts from 0 to below
+ *                    hl_process.ring_count.
+ * A file counts from the moment its magic is there (stored last, with release order). Whoever makes a file then adds one to
+ * hl_control.announced, so that the drainer need not list the folder at every turn; a process that may not write the control
+ * page cannot announce, so the folder is to be listed now and then all the same.
+ *
+ * Rings. One producer, one consumer; positions count 64-bit words and never wrap; word i lies at data[i mod words]. The
+ * producer writes words, then stores `head` with release order; the consumer loads `head` with acquire order, reads, and
+ * stores `tail` with release order. A record may lie across the end of the data. A ring that a thread has left is taken up by
+ * a later thread of the process, so each holds HL_THREAD_BEGIN ... HL_THREAD_END once a thread. The nested ring takes what
+ * happens while the thread is in the middle of writing a record (a signal handler that allocates): its events carry no stack,
+ * and when it is full they are counted in `lost` instead of waited for.
+ *
+ * Time stamps are the machine's counter (x86-64: rdtsc; aarch64: cntvct_el0); two pairs (counter, CLOCK_MONOTONIC) in the
+ * control page give its rate. A free is stamped before the call, an allocation after it, a reallocation at both.
+ *
+ * Stacks. Node n is frame `ip` (a return address) called from the frames of node `parent`; node 0 is "no stack". A parent's
+ * number is always smaller. A node is complete before any record that names it is published; other nodes below node_count may
+ * still be zero (ip 0), or stay so. A stack has at least min(stack_depth, its real depth) frames and may have more: frames
+ * that were known anyway are kept because the tree then shares them. Who wants exactly stack_depth frames cuts the outer ones.
+ *
+ * Modules. HL_MODULE says which file lay at [start, end) for nodes from `first_node` on, until HL_MODULE_UNLOADED of the same
+ * index. A node's module is therefore the one with the largest first_node <= node among those whose range holds its ip.
+ */
+#ifndef HEAPLAB_LAYOUT_H
+#define HEAPLAB_LAYOUT_H
+
+#include <stdint.h>
+
+#define HL_VERSION 1u
+#define HL_CONTROL_MAGIC 0x31304c5254434c48ull /* "HLCTRL01" */
+#define HL_PROCESS_MAGIC 0x3130434f52504c48ull /* "HLPROC01" */
+#define HL_RING_MAGIC 0x3130474e49524c48ull    /* "HLRING01" */
+
+/* hl_control.state */
+#define HL_CONTROL_RECORDING 1u
+#define HL_CONTROL_STOPPED 2u /* the drainer wants no more: processes cut their recording at their next wait */
+
+#define HL_STACK_DEPTH_MAX 1024u
+
+struct hl_control {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t state;       /* atomic; HL_CONTROL_... */
+    uint32_t stack_depth; /* innermost frames wanted, 0: none, at most HL_STACK_DEPTH_MAX */
+    uint32_t ring_bytes;  /* of a ring's data: a power of two, at least 64 KiB */
+    uint32_t nested_bytes; /* of a nested ring's data: a power of two, at least the page size */
+    uint32_t mark_signal; /* a signal that sets a mark, 0: none */
+    uint32_t drainer_pid; /* asked with kill(pid, 0) where the lock cannot be asked */
+    uint32_t flags;       /* 0 */
+    uint64_t origin_counter; /* time stamp counter ... */
+    uint64_t origin_ns;      /* ... and CLOCK_MONOTONIC at the same moment, when the recording began */
+    uint64_t end_counter;    /* the same pair later (the drainer renews it); 0: not yet */
+    uint64_t end_ns;
+    uint8_t unused0[56];
+    uint64_t announced;    /* atomic; files made so far, written by targets */
+    uint32_t refused;      /* atomic; processes that could not record */
+    uint32_t refused_pid;  /* the last of them */
+    uint32_t refused_errno; /* and its errno */
+    uint32_t refused_step; /* and HL_STEP_...: what failed */
+    uint8_t unused1[40];
+};
+
+/* hl_control.refused_step */
+#define HL_STEP_PROCESS_FILE 1u
+#define HL_STEP_NODES_FILE 2u
+#define HL_STEP_RING_FILE 3u
+#define HL_STEP_MAP 4u
+
+/* hl_process.began */
+#define HL_BEGAN_STARTED 1u /* the first image of its process (also after vfork or posix_spawn: see ppid) */
+#define HL_BEGAN_FORK 2u    /* a copy of image parent_pid-parent_seq */
+#define HL_BEGAN_EXEC 3u    /* follows image pid-(seq - 1) in the same process */
+
+/* hl_process.state */
+#define HL_PROCESS_RECORDING 1u
+#define HL_PROCESS_CUT 2u /* recording stopped early: cut_reason, cut_counter */
+
+/* hl_process.cut_reason */
+#define HL_CUT_DRAINER_DEAD 1u
+#define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
+
+/* hl_process.architecture */
+#define HL_X86_64 1u
+#define HL_AARCH64 2u
+
+/* hl_process.lost: what is missing, counted by reason */
+#define HL_LOST_NESTED_FULL 0u    /* events: the nested ring was full */
+#define HL_LOST_NESTED_DEEPER 1u  /* events: inside an event inside an event */
+#define HL_LOST_NO_RING 2u        /* events: no ring could be made for the thread */
+#define HL_LOST_NODES_FULL 3u     /* stacks (the events are there): the array of nodes is full */
+#define HL_LOST_RECORDS_FULL 4u   /* module records: the record area is full */
+#define HL_LOST_STACK_BOUNDS 5u   /* stacks cut short: the memory the stack lies in could not be told */
+#define HL_LOST_MARK_LONG 6u      /* marks whose name was cut at HL_MARK_BYTES_MAX */
+#define HL_LOST_REASONS 16u
+
+struct hl_process {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t pid;
+    uint32_t seq;
+    uint32_t ppid;
+    uint32_t began;      /* HL_BEGAN_... */
+    uint32_t parent_pid; /* fork: the image that was copied; else 0 */
+    uint32_t parent_seq;
+    uint32_t architecture;
+    uint64_t start_ticks; /* field 22 of /proc/PID/stat: tells an exec from a process number used again; 0: not known */
+    uint64_t begin_counter;
+    uint32_t state;      /* atomic; HL_PROCESS_... */
+    uint32_t cut_reason; /* HL_CUT_..., stored before state */
+    uint64_t cut_counter;
+    uint32_t exited;     /* atomic; 1 once exit() was called: exit_status, exit_counter. Events may still follow. */
+    int32_t exit_status;
+    uint64_t exit_counter;
+    uint32_t ring_count;    /* atomic */
+    uint32_t node_count;    /* atomic; slots handed out, node 0 included; may exceed node_capacity when full */
+    uint32_t node_capacity; /* slots of the nodes file; 0: no stacks wanted */
+    uint32_t page_bytes;
+    uint64_t records_offset; /* in this file */
+    uint64_t records_capacity;
+    uint64_t records_used; /* atomic, published with release order */
+    uint64_t lost[HL_LOST_REASONS]; /* atomic */
+};
+
+/* One record of the process file: `bytes` in all, a multiple of 8. */
+struct hl_record {
+    uint32_t kind; /* HL_RECORD_... */
+    uint32_t bytes;
+    uint64_t counter; /* when */
+};
+#define HL_RECORD_EXECUTABLE 1u   /* struct hl_text: path */
+#define HL_RECORD_COMMAND_LINE 2u /* struct hl_text: arguments, each ended by a zero byte */
+#define HL_RECORD_MODULE 3u       /* struct hl_module */
+#define HL_RECORD_MODULE_UNLOADED 4u /* struct hl_unloaded */
+
+struct hl_text {
+    struct hl_record head;
+    uint32_t text_bytes; /* follow */
+    uint32_t unused;
+};
+
+struct hl_module {
+    struct hl_record head;
+    uint64_t bias;  /* address in memory less virtual address in the file */
+    uint64_t start; /* of the first segment in memory */
+    uint64_t end;   /* of the last one */
+    uint32_t index; /* from 0 in each process */
+    uint32_t first_node;
+    uint32_t build_id_bytes; /* follow, then the path, each without padding between */
+    uint32_t path_bytes;
+};
+
+struct hl_unloaded {
+    struct hl_record head;
+    uint32_t index;
+    uint32_t first_node; /* nodes from here on are not of this module */
+};
+
+struct hl_node {
+    uint64_t ip;
+    uint32_t parent;
+    uint32_t link; /* the recorder's own */
+};
+
+/* hl_ring.state */
+#define HL_RING_FREE 0u
+#define HL_RING_IN_USE 1u
+
+struct hl_ring {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t number;
+    uint32_t pid;
+    uint32_t seq;
+    uint64_t data_offset;   /* in the file */
+    uint64_t data_bytes;
+    uint64_t nested_offset;
+    uint64_t nested_bytes;
+    uint8_t unused0[8];
+    /* the next four groups lie on cache lines of their own */
+    uint32_t state; /* atomic; HL_RING_... */
+    uint32_t tid;   /* of the thread that has it, or had it last */
+    uint8_t unused1[56];
+    uint64_t head; /* atomic, words written; the producer's */
+    uint8_t unused2[56];
+    uint64_t tail; /* atomic, words read; the consumer's */
+    uint8_t unused3[56];
+    uint64_t nested_head;
+    uint8_t unused4[56];
+    uint64_t nested_tail;
+    uint8_t unused5[56];
+};
+
+/* Ring records. Word 0: kind in the low 4 bits, the counter's low 60 bits above. Every kind has its own length. */
+#define HL_ALLOC 1u           /* 4 words: 0, block, size, node|slack */
+#define HL_ALLOC_FAILED 2u    /* 4 words: the same with address 0 */
+#define HL_FREE 3u            /* 2 words: 0, block */
+#define HL_REALLOC 4u         /* 6 words: 0 (before), new block, size, node|slack, old block, counter after */
+#define HL_REALLOC_FAILED 5u  /* 6 words: the same with a new address of 0; the old block lives on */
+#define HL_USABLE_SIZE 6u     /* 2 words: 0, block: the program asked for its usable size */
+#define HL_THREAD_BEGIN 7u    /* 4 words: 0, tid, 16 bytes of name ended by zero */
+#define HL_THREAD_END 8u      /* 4 words: the same, with the name it has now */
+#define HL_MARK 9u            /* 2 + n words: 0, bytes of name, name padded with zeros to whole words */
+#define HL_MARK_BYTES_MAX 256u
+#define HL_COUNTER_BITS 60u
+
+/* A block word: address in the low 52 bits, then log2 of the alignment asked for (0: none), zeroed, family (as in heaplab's
+ * trace: 0 malloc, 1 aligned, 2 operator new). Tag bits of an aarch64 pointer are cut off. */
+#define HL_ADDRESS_BITS 52u
+#define HL_ALIGN_SHIFT 52u /* 6 bits */
+#define HL_ZEROED_SHIFT 58u
+#define HL_FAMILY_SHIFT 59u /* 2 bits */
+#define HL_FAMILY_MALLOC 0u
+#define HL_FAMILY_ALIGNED 1u
+#define HL_FAMILY_NEW 2u
+
+/* node|slack: node in the low 32 bits, usable size less size above; HL_SLACK_UNKNOWN where it does not fit or is not known. */
+#define HL_SLACK_UNKNOWN 0xffffffffu
+
+#endif

@@ -1,0 +1,2 @@
+/* The preload object, one translation unit so that the hot paths are inlined. */
+#include "layout.h"

@@ -1,0 +1,470 @@
+//! What the recorded program and the drainer share, mirroring `preload/layout.h`, where the protocol is described as a whole.
+//!
+//! The header is the original and this file its copy, because the C object must build without Rust; the test at the end
+//! compiles the header and compares every size, offset and constant. All structs lie in mapped files that another process
+//! writes: fields that change while both run are atomics, and nothing read from them may be believed unchecked.
+
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// Version of this layout; a file of another version cannot be read.
+pub const VERSION: u32 = 1;
+/// First word of the control page.
+pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
+/// First word of a process file.
+pub const PROCESS_MAGIC: u64 = 0x3130_434f_5250_4c48;
+/// First word of a ring file.
+pub const RING_MAGIC: u64 = 0x3130_474e_4952_4c48;
+
+/// [`Control::state`]: recording.
+pub const CONTROL_RECORDING: u32 = 1;
+/// [`Control::state`]: processes are to cut their recording at their next wait.
+pub const CONTROL_STOPPED: u32 = 2;
+/// Largest [`Control::stack_depth`].
+pub const STACK_DEPTH_MAX: u32 = 1024;
+
+/// The control page, written by the drainer before the target starts. The drainer holds an open-file-description write
+/// lock on the whole file while it lives.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Control {
+    /// [`CONTROL_MAGIC`], stored last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// `CONTROL_...`.
+    pub state: AtomicU32,
+    /// Innermost frames wanted of each stack; 0: none.
+    pub stack_depth: u32,
+    /// Bytes of a ring's data: a power of two, at least 64 KiB.
+    pub ring_bytes: u32,
+    /// Bytes of a nested ring's data: a power of two, at least the page size.
+    pub nested_bytes: u32,
+    /// A signal that sets a mark; 0: none.
+    pub mark_signal: u32,
+    /// The drainer's process number.
+    pub drainer_pid: u32,
+    /// 0.
+    pub flags: u32,
+    /// Time stamp counter when the recording began.
+    pub origin_counter: u64,
+    /// CLOCK_MONOTONIC at that moment, ns.
+    pub origin_ns: u64,
+    /// The counter later; 0: not yet.
+    pub end_counter: AtomicU64,
+    /// CLOCK_MONOTONIC at that moment, ns.
+    pub end_ns: AtomicU64,
+    /// Nothing.
+    pub unused0: [u64; 7],
+    /// Files made by targets so far.
+    pub announced: AtomicU64,
+    /// Processes that could not record.
+    pub refused: AtomicU32,
+    /// The last of them.
+    pub refused_pid: AtomicU32,
+    /// And its errno.
+    pub refused_errno: AtomicU32,
+    /// And what failed: `STEP_...`.
+    pub refused_step: AtomicU32,
+    /// Nothing.
+    pub unused1: [u64; 5],
+}
+
+/// [`Control::refused_step`]: making the process file.
+pub const STEP_PROCESS_FILE: u32 = 1;
+/// [`Control::refused_step`]: making the nodes file.
+pub const STEP_NODES_FILE: u32 = 2;
+/// [`Control::refused_step`]: making a ring file.
+pub const STEP_RING_FILE: u32 = 3;
+/// [`Control::refused_step`]: mapping memory.
+pub const STEP_MAP: u32 = 4;
+
+/// [`ProcessHeader::began`]: the first image of its process.
+pub const BEGAN_STARTED: u32 = 1;
+/// [`ProcessHeader::began`]: a copy of image `parent_pid`-`parent_seq`.
+pub const BEGAN_FORK: u32 = 2;
+/// [`ProcessHeader::began`]: follows image `pid`-(`seq` - 1) in the same process.
+pub const BEGAN_EXEC: u32 = 3;
+
+/// [`ProcessHeader::state`]: recording.
+pub const PROCESS_RECORDING: u32 = 1;
+/// [`ProcessHeader::state`]: recording stopped early.
+pub const PROCESS_CUT: u32 = 2;
+
+/// [`ProcessHeader::cut_reason`]: the drainer was found dead by a thread that waited for it.
+pub const CUT_DRAINER_DEAD: u32 = 1;
+/// [`ProcessHeader::cut_reason`]: [`CONTROL_STOPPED`].
+pub const CUT_STOPPED: u32 = 2;
+
+/// [`ProcessHeader::architecture`]: x86-64.
+pub const X86_64: u32 = 1;
+/// [`ProcessHeader::architecture`]: aarch64.
+pub const AARCH64: u32 = 2;
+
+/// [`ProcessHeader::lost`]: events, the nested ring was full.
+pub const LOST_NESTED_FULL: usize = 0;
+/// [`ProcessHeader::lost`]: events inside an event inside an event.
+pub const LOST_NESTED_DEEPER: usize = 1;
+/// [`ProcessHeader::lost`]: events, no ring could be made for the thread.
+pub const LOST_NO_RING: usize = 2;
+/// [`ProcessHeader::lost`]: stacks (the events are there), the array of nodes is full.
+pub const LOST_NODES_FULL: usize = 3;
+/// [`ProcessHeader::lost`]: module records, the record area is full.
+pub const LOST_RECORDS_FULL: usize = 4;
+/// [`ProcessHeader::lost`]: stacks cut short, the memory the stack lies in could not be told.
+pub const LOST_STACK_BOUNDS: usize = 5;
+/// [`ProcessHeader::lost`]: marks whose name was cut at [`MARK_BYTES_MAX`].
+pub const LOST_MARK_LONG: usize = 6;
+/// Number of slots in [`ProcessHeader::lost`].
+pub const LOST_REASONS: usize = 16;
+
+/// The head of `PID-SEQ.process`, one a process image.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct ProcessHeader {
+    /// [`PROCESS_MAGIC`], stored last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// The process.
+    pub pid: u32,
+    /// Counts the images of one process number.
+    pub seq: u32,
+    /// Its parent when the image began.
+    pub ppid: u32,
+    /// `BEGAN_...`.
+    pub began: u32,
+    /// After a fork: the process that was copied.
+    pub parent_pid: u32,
+    /// And which image of it.
+    pub parent_seq: u32,
+    /// [`X86_64`] or [`AARCH64`].
+    pub architecture: u32,
+    /// When the process started, in the kernel's ticks; 0: not known.
+    pub start_ticks: u64,
+    /// When the image began.
+    pub begin_counter: u64,
+    /// `PROCESS_...`.
+    pub state: AtomicU32,
+    /// `CUT_...`, stored before `state`.
+    pub cut_reason: AtomicU32,
+    /// When.
+    pub cut_counter: AtomicU64,
+    /// 1 once exit() was called; events may still follow.
+    pub exited: AtomicU32,
+    /// The status given to exit().
+    pub exit_status: AtomicU32,
+    /// When.
+    pub exit_counter: AtomicU64,
+    /// Ring files made so far.
+    pub ring_count: AtomicU32,
+    /// Node slots handed out, node 0 included; may exceed `node_capacity` when full.
+    pub node_count: AtomicU32,
+    /// Slots of the nodes file; 0: no stacks wanted.
+    pub node_capacity: u32,
+    /// Bytes of a page.
+    pub page_bytes: u32,
+    /// Where the records begin in this file.
+    pub records_offset: u64,
+    /// Bytes there are for records.
+    pub records_capacity: u64,
+    /// Bytes of records published.
+    pub records_used: AtomicU64,
+    /// What is missing, counted by reason: `LOST_...`.
+    pub lost: [AtomicU64; LOST_REASONS],
+}
+
+/// The head of each record in a process file.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Record {
+    /// `RECORD_...`.
+    pub kind: u32,
+    /// Bytes of the whole record, a multiple of 8.
+    pub bytes: u32,
+    /// When.
+    pub counter: u64,
+}
+
+/// [`Record::kind`]: [`Text`], the executable's path.
+pub const RECORD_EXECUTABLE: u32 = 1;
+/// [`Record::kind`]: [`Text`], the arguments, each ended by a zero byte.
+pub const RECORD_COMMAND_LINE: u32 = 2;
+/// [`Record::kind`]: [`Module`].
+pub const RECORD_MODULE: u32 = 3;
+/// [`Record::kind`]: [`Unloaded`].
+pub const RECORD_MODULE_UNLOADED: u32 = 4;
+
+/// A text; `text_bytes` follow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Text {
+    /// The record's head.
+    pub head: Record,
+    /// Bytes that follow.
+    pub text_bytes: u32,
+    /// Nothing.
+    pub unused: u32,
+}
+
+/// A file mapped at `[start, end)` for nodes from `first_node` on; build id and path follow.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Module {
+    /// The record's head.
+    pub head: Record,
+    /// Address in memory less virtual address in the file.
+    pub bias: u64,
+    /// Of the first segment in memory.
+    pub start: u64,
+    /// Of the end of the last segment.
+    pub end: u64,
+    /// Counts modules of the process from 0.
+    pub index: u32,
+    /// First node that can be of this module.
+    pub first_node: u32,
+    /// Bytes of build id that follow.
+    pub build_id_bytes: u32,
+    /// Bytes of path that follow the build id.
+    pub path_bytes: u32,
+}
+
+/// A module went away.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unloaded {
+    /// The record's head.
+    pub head: Record,
+    /// Which module.
+    pub index: u32,
+    /// Nodes from here on are not of it.
+    pub first_node: u32,
+}
+
+/// One frame of the stack tree, in `PID-SEQ.nodes`.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Return address; 0: the slot is not (or not yet) in use.
+    pub ip: u64,
+    /// The caller's node, always a smaller number; 0: outermost.
+    pub parent: u32,
+    /// The recorder's own.
+    pub link: u32,
+}
+
+/// [`RingHeader::state`]: no thread has it.
+pub const RING_FREE: u32 = 0;
+/// [`RingHeader::state`]: `tid` has it.
+pub const RING_IN_USE: u32 = 1;
+
+/// An atomic position on a cache line of its own.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct Position {
+    /// 64-bit words since the ring was made.
+    pub words: AtomicU64,
+    /// Nothing.
+    pub unused: [u64; 7],
+}
+
+/// The head of `PID-SEQ-N.ring`.
+#[repr(C)]
+#[derive(Debug, Default)]
+pub struct RingHeader {
+    /// [`RING_MAGIC`], stored last.
+    pub magic: AtomicU64,
+    /// [`VERSION`].
+    pub version: u32,
+    /// N.
+    pub number: u32,
+    /// PID.
+    pub pid: u32,
+    /// SEQ.
+    pub seq: u32,
+    /// Where the data lie in the file.
+    pub data_offset: u64,
+    /// Bytes of data, a power of two.
+    pub data_bytes: u64,
+    /// Where the nested ring's data lie.
+    pub nested_offset: u64,
+    /// Their bytes, a power of two.
+    pub nested_bytes: u64,
+    /// Nothing.
+    pub unused0: u64,
+    /// `RING_...`.
+    pub state: AtomicU32,
+    /// The thread that has it, or had it last.
+    pub tid: AtomicU32,
+    /// Nothing.
+    pub unused1: [u64; 7],
+    /// Words written; the producer's.
+    pub head: Position,
+    /// Words read; the consumer's.
+    pub tail: Position,
+    /// The nested ring's words written.
+    pub nested_head: Position,
+    /// The nested ring's words read.
+    pub nested_tail: Position,
+}
+
+/// 4 words: stamp, block, size, node and slack.
+pub const ALLOC: u8 = 1;
+/// 4 words, as [`ALLOC`] with address 0.
+pub const ALLOC_FAILED: u8 = 2;
+/// 2 words: stamp, block.
+pub const FREE: u8 = 3;
+/// 6 words: stamp before, new block, size, node and slack, old block, counter after.
+pub const REALLOC: u8 = 4;
+/// 6 words, as [`REALLOC`] with a new address of 0; the old block lives on.
+pub const REALLOC_FAILED: u8 = 5;
+/// 2 words: stamp, block whose usable size the program asked for.
+pub const USABLE_SIZE: u8 = 6;
+/// 4 words: stamp, tid, 16 bytes of name ended by zero.
+pub const THREAD_BEGIN: u8 = 7;
+/// 4 words, as [`THREAD_BEGIN`], with the name the thread has now.
+pub const THREAD_END: u8 = 8;
+/// 2 + n words: stamp, bytes of name, name padded with zeros to whole words.
+pub const MARK: u8 = 9;
+/// Longest name of a mark.
+pub const MARK_BYTES_MAX: u64 = 256;
+/// Bits of the counter that a stamp keeps.
+pub const COUNTER_BITS: u32 = 60;
+/// Bits of an address that a block word keeps.
+pub const ADDRESS_BITS: u32 = 52;
+/// Where log2 of the alignment lies in a block word (6 bits).
+pub const ALIGN_SHIFT: u32 = 52;
+/// Where "zeroed" lies in a block word.
+pub const ZEROED_SHIFT: u32 = 58;
+/// Where the family lies in a block word (2 bits).
+pub const FAMILY_SHIFT: u32 = 59;
+/// Family: malloc.
+pub const FAMILY_MALLOC: u32 = 0;
+/// Family: aligned_alloc and its kin.
+pub const FAMILY_ALIGNED: u32 = 1;
+/// Family: operator new of an allocator that brings its own.
+pub const FAMILY_NEW: u32 = 2;
+/// Slack that is not known, or does not fit.
+pub const SLACK_UNKNOWN: u32 = u32::MAX;
+
+/// Kind and counter of a record's first word.
+pub const fn stamp(word: u64) -> (u8, u64) {
+    ((word & 15) as u8, word >> 4)
+}
+
+/// Words of a record of this kind, given its second word (only [`MARK`] looks at it); `None` for what is no record.
+pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
+    match kind {
+        ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
+        FREE | USABLE_SIZE => Some(2),
+        REALLOC | REALLOC_FAILED => Some(6),
+        MARK if second <= MARK_BYTES_MAX => Some(2 + second.div_ceil(8)),
+        _ => None,
+    }
+}
+
+/// A block word, taken apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it lies.
+    pub address: u64,
+    /// log2 of the alignment asked for; 0: none.
+    pub align_log2: u8,
+    /// Asked for zeroed.
+    pub zeroed: bool,
+    /// `FAMILY_...`.
+    pub family: u8,
+}
+
+impl Block {
+    /// Takes a block word apart.
+    pub const fn from_word(word: u64) -> Block {
+        Block {
+            address: word & ((1 << ADDRESS_BITS) - 1),
+            align_log2: (word >> ALIGN_SHIFT & 63) as u8,
+            zeroed: word >> ZEROED_SHIFT & 1 != 0,
+            family: (word >> FAMILY_SHIFT & 3) as u8,
+        }
+    }
+}
+
+/// Node and slack (usable size less size, `None`: not known) of a word.
+pub const fn node_and_slack(word: u64) -> (u32, Option<u32>) {
+    let slack = (word >> 32) as u32;
+    (word as u32, if slack == SLACK_UNKNOWN { None } else { Some(slack) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::mem::{offset_of, size_of};
+
+    /// Every size, offset and constant as (C expression, Rust value).
+    fn expected() -> Vec<(String, u64)> {
+        let mut all = Vec::new();
+        macro_rules! structure {
+            ($c:literal, $rust:ty, $($c_field:literal = $field:ident $(. $inner:ident)?),* $(,)?) => {
+                all.push((format!("sizeof(struct {})", $c), size_of::<$rust>() as u64));
+                $(all.push((format!("offsetof(struct {}, {})", $c, $c_field), offset_of!($rust, $field $(. $inner)?) as u64));)*
+            };
+        }
+        macro_rules! same_names { ($c:literal, $rust:ty, $($field:ident),* $(,)?) => {
+            all.push((format!("sizeof(struct {})", $c), size_of::<$rust>() as u64));
+            $(all.push((format!("offsetof(struct {}, {})", $c, stringify!($field)), offset_of!($rust, $field) as u64));)*
+        }; }
+        macro_rules! constants { ($($name:ident),* $(,)?) => {
+            $(all.push((concat!("HL_", stringify!($name)).to_string(), $name as u64));)*
+        }; }
+        #[rustfmt::skip]
+        same_names!("hl_control", Control, magic, version, state, stack_depth, ring_bytes, nested_bytes, mark_signal, drainer_pid,
+            flags, origin_counter, origin_ns, end_counter, end_ns, announced, refused, refused_pid, refused_errno, refused_step);
+        #[rustfmt::skip]
+        same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
+            start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count, node_count,
+            node_capacity, page_bytes, records_offset, records_capacity, records_used, lost);
+        same_names!("hl_record", Record, kind, bytes, counter);
+        same_names!("hl_text", Text, head, text_bytes);
+        same_names!("hl_module", Module, head, bias, start, end, index, first_node, build_id_bytes, path_bytes);
+        same_names!("hl_unloaded", Unloaded, head, index, first_node);
+        same_names!("hl_node", Node, ip, parent, link);
+        #[rustfmt::skip]
+        structure!("hl_ring", RingHeader, "magic" = magic, "version" = version, "number" = number, "pid" = pid, "seq" = seq,
+            "data_offset" = data_offset, "data_bytes" = data_bytes, "nested_offset" = nested_offset, "nested_bytes" = nested_bytes,
+            "state" = state, "tid" = tid, "head" = head.words, "tail" = tail.words, "nested_head" = nested_head.words,
+            "nested_tail" = nested_tail.words);
+        #[rustfmt::skip]
+        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, STACK_DEPTH_MAX,
+            STEP_PROCESS_FILE, STEP_NODES_FILE, STEP_RING_FILE, STEP_MAP, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
+            PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, X86_64, AARCH64, LOST_NESTED_FULL,
+            LOST_NESTED_DEEPER, LOST_NO_RING, LOST_NODES_FULL, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG,
+            LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
+            RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
+            MARK_BYTES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
+            FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN);
+        all
+    }
+
+    /// Compiles assertions about the header with the C compiler that builds the preload object.
+    #[test]
+    fn the_header_and_this_file_agree() {
+        let asserts: String =
+            expected().iter().map(|(c, value)| format!("_Static_assert((uint64_t)({c}) == {value}ull, \"{c}\");\n")).collect();
+        let source = std::path::Path::new(env!("OUT_DIR")).join("layout_agrees.c");
+        std::fs::write(&source, format!("#include <stddef.h>\n#include \"layout.h\"\n{asserts}")).unwrap();
+        let compiler = std::env::var("CC").unwrap_or_else(|_| "cc".into());
+        let header = concat!(env!("CARGO_MANIFEST_DIR"), "/preload");
+        let run = std::process::Command::new(compiler).args(["-fsyntax-only", "-I", header]).arg(&source).output().unwrap();
+        assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    }
+
+    #[test]
+    fn words_are_taken_apart() {
+        assert_eq!(stamp(0x123 << 4 | 3), (FREE, 0x123));
+        let word = 0x7f00_1234_5670 | 6 << ALIGN_SHIFT | 1 << ZEROED_SHIFT | 1 << FAMILY_SHIFT;
+        assert_eq!(Block::from_word(word), Block { address: 0x7f00_1234_5670, align_log2: 6, zeroed: true, family: 1 });
+        assert_eq!(node_and_slack(7 | 8 << 32), (7, Some(8)));
+        assert_eq!(node_and_slack(7 | u64::from(SLACK_UNKNOWN) << 32), (7, None));
+        assert_eq!(record_words(MARK, 9), Some(4));
+        assert_eq!(record_words(MARK, 257), None);
+        assert_eq!(record_words(0, 0), None);
+    }
+}
