@@ -1,1 +1,22 @@
 //! The contracts a heap fulfils, what it reports, and the checks every heap must pass.
+//!
+//! For whoever writes a heap, and for whoever drives one. A heap is a real memory manager on real memory: it hands out
+//! addresses that may be written. A driver is generic over [`Allocating`], so a heap's own crate and ten lines of main
+//! replay any workload on it (`examples/own-heap`).
+//!
+//! - [`allocating`]: the contract, and the regions that die as a whole.
+//! - [`footprint`]: where a heap's bytes are, kept apart.
+//! - [`verified`]: a heap wrapped so that overlaps, lost contents and wrong alignments are found as they happen.
+//! - [`conformance`]: lists of operations that any heap must survive.
+//!
+//! Collected heaps have another contract, because they decide themselves when to look for the dead; it comes with the
+//! first heap that needs it.
+
+pub mod allocating;
+pub mod conformance;
+pub mod footprint;
+pub mod verified;
+
+pub use allocating::{Allocating, CheckError, Region, Request};
+pub use footprint::Footprint;
+pub use verified::{Verified, Violation};

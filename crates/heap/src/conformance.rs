@@ -1,0 +1,174 @@
+//! Lists of operations that any heap must survive: blocks do not overlap, keep their contents, are aligned, are zeroed
+//! where asked, and the heap's counts add up.
+//!
+//! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks them) or with
+//! [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
+
+use crate::{Allocating, Region, Request, Verified, Violation};
+use std::ptr::NonNull;
+
+/// One step. Indices count from the oldest live block and wrap around, so that every list is a legal program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Allocate.
+    Allocate {
+        /// Bytes.
+        size: usize,
+        /// log2 of the alignment; 0: none asked for.
+        align_log2: u8,
+        /// Asked for zeroed.
+        zeroed: bool,
+        /// 0: malloc; others: an arena, begun when first named.
+        region: u8,
+    },
+    /// Free the n-th live block.
+    Free(usize),
+    /// Give the n-th live block a new size.
+    Reallocate(usize, usize),
+    /// End an arena with everything in it.
+    EndRegion(u8),
+    /// Give back what can be given back.
+    Trim,
+}
+
+/// What a list did, so that a test can see that it did something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Driven {
+    /// Blocks allocated.
+    pub births: u64,
+    /// Requests the heap refused, which is allowed.
+    pub refused: u64,
+}
+
+struct Live {
+    block: NonNull<u8>,
+    request: Request,
+}
+
+/// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken. The heap's own
+/// cheap check runs after every step, the deep one at the end of the list and again when everything is freed.
+pub fn drive<H: Allocating>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
+    let mut heap = Verified::new(heap);
+    let mut live: Vec<Live> = Vec::new();
+    let mut begun = [false; 256];
+    let mut driven = Driven::default();
+    for operation in operations {
+        step(&mut heap, &mut live, &mut begun, &mut driven, *operation);
+        heap.check()?;
+        if let Some(violation) = heap.violation() {
+            return Err(violation.clone());
+        }
+    }
+    heap.finish()?;
+    for Live { block, .. } in live {
+        // SAFETY: every entry of `live` is a block that was neither freed nor moved since.
+        unsafe { heap.deallocate(block) };
+    }
+    heap.finish()?;
+    Ok(driven)
+}
+
+fn step<H: Allocating>(heap: &mut Verified<H>, live: &mut Vec<Live>, begun: &mut [bool; 256], driven: &mut Driven, operation: Operation) {
+    match operation {
+        Operation::Allocate { size, align_log2, zeroed, region } => {
+            if region != 0 && !std::mem::replace(&mut begun[usize::from(region)], true) {
+                heap.begin_region(Region(region.into()));
+            }
+            let request = Request { size, align: 1 << align_log2.min(16), zeroed, region: Region(region.into()) };
+            match heap.allocate(request) {
+                Some(block) => {
+                    driven.births += 1;
+                    live.push(Live { block, request });
+                }
+                None => driven.refused += 1,
+            }
+        }
+        Operation::Free(nth) if !live.is_empty() => {
+            let Live { block, .. } = live.remove(nth % live.len());
+            // SAFETY: it was live and has left the list.
+            unsafe { heap.deallocate(block) };
+        }
+        Operation::Reallocate(nth, size) if !live.is_empty() => {
+            let nth = nth % live.len();
+            let request = Request { size, zeroed: false, ..live[nth].request };
+            // SAFETY: it is live; the list gets its new address below.
+            match unsafe { heap.reallocate(live[nth].block, request) } {
+                Some(block) => live[nth] = Live { block, request },
+                None => driven.refused += 1,
+            }
+        }
+        Operation::EndRegion(region) if region != 0 && begun[usize::from(region)] => {
+            begun[usize::from(region)] = false;
+            let region = Region(region.into());
+            for dying in live.extract_if(.., |live| live.request.region == region) {
+                if !H::REGIONS {
+                    // SAFETY: it was live and has left the list.
+                    unsafe { heap.deallocate(dying.block) };
+                }
+            }
+            // SAFETY: the region's blocks have left the list.
+            unsafe { heap.end_region(region) };
+        }
+        Operation::Trim => {
+            heap.trim();
+        }
+        Operation::Free(_) | Operation::Reallocate(..) | Operation::EndRegion(_) => {}
+    }
+}
+
+/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments, zeroed blocks,
+/// growth, and arenas.
+pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
+    let mut state = seed;
+    // splitmix64 (Steele, Lea and Flood 2014): enough randomness for a list, and no dependency.
+    let mut next = move || {
+        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    };
+    let mut operations = Vec::with_capacity(length);
+    for _ in 0..length {
+        let (dice, shape, value) = (next() % 100, next() % 10, next());
+        let size = match shape {
+            0..=5 => value % 512,
+            6..=7 => value % 9_000,
+            8 => (1 << (value % 18)) + (value >> 40) % 3,
+            _ => value % 600_000,
+        } as usize;
+        operations.push(match dice {
+            0..=47 => Operation::Allocate {
+                size,
+                align_log2: if value.is_multiple_of(8) { (value >> 8) as u8 % 13 } else { 0 },
+                zeroed: value.is_multiple_of(5),
+                region: if value.is_multiple_of(6) { (value >> 16) as u8 % 4 } else { 0 },
+            },
+            48..=83 => Operation::Free(value as usize),
+            84..=96 => Operation::Reallocate(value as usize, size),
+            97..=98 => Operation::EndRegion((value % 4) as u8),
+            _ => Operation::Trim,
+        });
+    }
+    operations
+}
+
+/// Operation lists for property tests, which shrink to the shortest list that still breaks a heap.
+#[cfg(any(feature = "proptest", test))]
+pub fn operations(longest: usize) -> impl proptest::strategy::Strategy<Value = Vec<Operation>> {
+    use proptest::prelude::*;
+    let size = || prop_oneof![6 => 0usize..600, 2 => 0usize..20_000, 1 => 0usize..600_000];
+    let one = prop_oneof![
+        6 => (size(), prop_oneof![4 => Just(0u8), 1 => 0u8..13], any::<bool>(), prop_oneof![3 => Just(0u8), 1 => 1u8..4])
+            .prop_map(|(size, align_log2, zeroed, region)| Operation::Allocate { size, align_log2, zeroed, region }),
+        4 => any::<usize>().prop_map(Operation::Free),
+        2 => (any::<usize>(), size()).prop_map(|(nth, size)| Operation::Reallocate(nth, size)),
+        1 => (1u8..4).prop_map(Operation::EndRegion),
+        1 => Just(Operation::Trim),
+    ];
+    proptest::collection::vec(one, 0..longest)
+}
+
+#[cfg(test)]
+#[path = "conformance_tests.rs"]
+mod tests;

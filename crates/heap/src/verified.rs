@@ -1,0 +1,271 @@
+//! A heap wrapped so that its mistakes show at once: every block is filled with a pattern of its own, and looked at
+//! again when it is freed, reallocated, or its region ends.
+//!
+//! The wrapper's own records lie in the process's malloc, so measurements through it mean nothing; `heaplab replay
+//! --verify` and the conformance lists use it.
+
+use crate::{Allocating, CheckError, Footprint, Region, Request};
+use std::collections::{BTreeMap, HashMap};
+use std::ptr::NonNull;
+
+/// A promise that a heap broke.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Violation {
+    /// The block does not have the alignment that was asked for.
+    #[error("block of {size} bytes at {address:#x} is not aligned to {align}")]
+    Misaligned {
+        /// Where it lies.
+        address: usize,
+        /// Bytes requested.
+        size: usize,
+        /// The alignment it must have.
+        align: usize,
+    },
+    /// Two live blocks share bytes.
+    #[error("block of {size} bytes at {address:#x} overlaps the live block of {other_size} bytes at {other:#x}")]
+    Overlap {
+        /// Where the new block lies.
+        address: usize,
+        /// Its requested bytes.
+        size: usize,
+        /// Where the live block lies.
+        other: usize,
+        /// Its requested bytes.
+        other_size: usize,
+    },
+    /// A block asked for zeroed has other bytes.
+    #[error("block of {size} bytes at {address:#x} was asked for zeroed and holds {found:#x} at offset {offset}")]
+    NotZeroed {
+        /// Where it lies.
+        address: usize,
+        /// Bytes requested.
+        size: usize,
+        /// Of the first other byte.
+        offset: usize,
+        /// That byte.
+        found: u8,
+    },
+    /// A live block no longer holds what was written to it.
+    #[error("block of {size} bytes at {address:#x} lost its content: {found:#x} instead of {expected:#x} at offset {offset}")]
+    Content {
+        /// Where it lies.
+        address: usize,
+        /// Bytes requested.
+        size: usize,
+        /// Of the first lost byte.
+        offset: usize,
+        /// What was written.
+        expected: u8,
+        /// What is there.
+        found: u8,
+    },
+    /// The usable size is below what was requested.
+    #[error("block at {address:#x} has {usable} usable bytes of {size} requested")]
+    Usable {
+        /// Where it lies.
+        address: usize,
+        /// Bytes requested.
+        size: usize,
+        /// What the heap says may be used.
+        usable: usize,
+    },
+    /// The heap's own count of live requested bytes is wrong.
+    #[error("the heap counts {counted} requested bytes live, the program has {live}")]
+    Count {
+        /// As the heap says.
+        counted: u64,
+        /// As the program knows.
+        live: u64,
+    },
+    /// A broken invariant that the heap found itself.
+    #[error("the heap's own check: {0}")]
+    Check(#[from] CheckError),
+}
+
+struct Block {
+    size: usize,
+    pattern: u8,
+    region: Region,
+}
+
+/// A heap under observation. The first violation is kept ([`Verified::violation`]); the heap goes on being driven.
+pub struct Verified<H> {
+    heap: H,
+    /// Live blocks by address; neighbours in it are the only candidates for an overlap.
+    live: BTreeMap<usize, Block>,
+    regions: HashMap<Region, Vec<usize>>,
+    live_bytes: u64,
+    births: u64,
+    violation: Option<Violation>,
+}
+
+impl<H: Allocating> Verified<H> {
+    /// Watches `heap`, which must have no live block yet.
+    pub fn new(heap: H) -> Self {
+        Verified { heap, live: BTreeMap::new(), regions: HashMap::new(), live_bytes: 0, births: 0, violation: None }
+    }
+
+    /// The first promise that was broken, if one was.
+    pub fn violation(&self) -> Option<&Violation> {
+        self.violation.as_ref()
+    }
+
+    /// Looks at every live block, the heap's counts and its deep check; the first violation of all.
+    pub fn finish(&mut self) -> Result<(), Violation> {
+        let blocks: Vec<usize> = self.live.keys().copied().collect();
+        for address in blocks {
+            self.inspect(address);
+        }
+        if let Some(counted) = self.heap.footprint().requested_bytes.filter(|counted| *counted != self.live_bytes) {
+            self.note(Violation::Count { counted, live: self.live_bytes });
+        }
+        if let Err(error) = self.heap.check_deep() {
+            self.note(error.into());
+        }
+        self.violation.clone().map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, violation: Violation) {
+        self.violation.get_or_insert(violation);
+    }
+
+    /// Checks the live block at `address` against its pattern.
+    fn inspect(&mut self, address: usize) {
+        let Some(block) = self.live.get(&address) else { return };
+        let (size, expected) = (block.size, block.pattern);
+        // SAFETY: the block is live and holds `size` bytes, all of which `adopt` has written.
+        let content = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
+        if let Some(offset) = content.iter().position(|byte| *byte != expected) {
+            let found = content[offset];
+            self.note(Violation::Content { address, size, offset, expected, found });
+        }
+    }
+
+    /// Records a block the heap has just given and fills it. One that overlaps a live block is neither recorded nor written.
+    fn adopt(&mut self, block: NonNull<u8>, request: Request) {
+        let (address, size) = (block.as_ptr() as usize, request.size);
+        if let Some((other, other_size)) = self.live_overlap(address, size) {
+            self.note(Violation::Overlap { address, size, other, other_size });
+            return;
+        }
+        let align = request.required_align();
+        if !address.is_multiple_of(align) {
+            self.note(Violation::Misaligned { address, size, align });
+        }
+        // SAFETY: the heap has just returned this block and nobody has freed it.
+        if let Some(usable) = unsafe { self.heap.usable_size(block) }.filter(|usable| *usable < size) {
+            self.note(Violation::Usable { address, size, usable });
+        }
+        self.births += 1;
+        // Neighbouring births get different patterns, and none is zero, which a fresh page already holds.
+        let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
+        // SAFETY: the heap has just given `size` bytes here and they overlap no other live block.
+        unsafe { block.as_ptr().write_bytes(pattern, size) };
+        self.live.insert(address, Block { size, pattern, region: request.region });
+        if request.region != Region::MALLOC {
+            self.regions.entry(request.region).or_default().push(address);
+        }
+        self.live_bytes += size as u64;
+    }
+
+    fn forget(&mut self, address: usize) -> Option<Block> {
+        let block = self.live.remove(&address)?;
+        self.live_bytes -= block.size as u64;
+        if let Some(members) = self.regions.get_mut(&block.region)
+            && let Some(at) = members.iter().position(|member| *member == address)
+        {
+            members.swap_remove(at);
+        }
+        Some(block)
+    }
+}
+
+impl<H: Allocating> Allocating for Verified<H> {
+    const REGIONS: bool = H::REGIONS;
+
+    fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        let block = self.heap.allocate(request)?;
+        if request.zeroed && self.live_overlap(block.as_ptr() as usize, request.size).is_none() {
+            // SAFETY: the heap has just given `size` bytes that the program may read, since it asked for zeroes.
+            let content = unsafe { std::slice::from_raw_parts(block.as_ptr(), request.size) };
+            if let Some(offset) = content.iter().position(|byte| *byte != 0) {
+                let (address, found) = (block.as_ptr() as usize, content[offset]);
+                self.note(Violation::NotZeroed { address, size: request.size, offset, found });
+            }
+        }
+        self.adopt(block, request);
+        Some(block)
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let address = block.as_ptr() as usize;
+        self.inspect(address);
+        // A block that overlapped another was never adopted; freeing it would free the other.
+        if self.forget(address).is_some() {
+            // SAFETY: the caller's promise.
+            unsafe { self.heap.deallocate(block) };
+        }
+    }
+
+    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        let address = block.as_ptr() as usize;
+        self.inspect(address);
+        // SAFETY: the caller's promise.
+        let moved = unsafe { self.heap.reallocate(block, request) }?;
+        let Some(old) = self.forget(address) else { return Some(moved) };
+        let kept = old.size.min(request.size);
+        if self.live_overlap(moved.as_ptr() as usize, request.size).is_none() {
+            // SAFETY: the heap has just given at least `kept` bytes here, which hold what the old block held.
+            let content = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
+            if let Some(offset) = content.iter().position(|byte| *byte != old.pattern) {
+                let (address, found) = (moved.as_ptr() as usize, content[offset]);
+                self.note(Violation::Content { address, size: request.size, offset, expected: old.pattern, found });
+            }
+        }
+        self.adopt(moved, Request { region: old.region, ..request });
+        Some(moved)
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        unsafe { self.heap.usable_size(block) }
+    }
+
+    fn begin_region(&mut self, region: Region) {
+        self.heap.begin_region(region);
+    }
+
+    unsafe fn end_region(&mut self, region: Region) {
+        for address in self.regions.remove(&region).unwrap_or_default() {
+            self.inspect(address);
+            self.forget(address);
+        }
+        // SAFETY: the caller's promise.
+        unsafe { self.heap.end_region(region) };
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.heap.footprint()
+    }
+
+    fn trim(&mut self) -> bool {
+        self.heap.trim()
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        self.heap.check()
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        self.heap.check_deep()
+    }
+}
+
+impl<H> Verified<H> {
+    /// A live block (address and size) that shares bytes with these. A block of no bytes counts as one byte: it has an
+    /// address of its own, and a heap that gives it twice would free it twice.
+    fn live_overlap(&self, address: usize, size: usize) -> Option<(usize, usize)> {
+        let (other, live) = self.live.range(..address.saturating_add(size.max(1))).next_back()?;
+        (*other + live.size.max(1) > address).then_some((*other, live.size))
+    }
+}
