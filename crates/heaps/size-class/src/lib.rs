@@ -1,1 +1,99 @@
-//! Size-class tables of published allocators, as data.
+//! Size-class tables of published allocators, as data: how many bytes may be used of a block that was asked for with so many.
+//!
+//! For whoever wants to know what a request costs on an allocator without running it. A table says what a *fresh* heap
+//! gives; a measured usable size always wins over it, because glibc hands out what a split left over. The tests hold
+//! the tables against the real libraries, size by size.
+//!
+//! ```
+//! use heaplab_size_class::Allocator;
+//!
+//! assert_eq!(Allocator::Firefox2011.usable(1_048_578, 1), 2_097_152);
+//! assert_eq!(Allocator::Jemalloc.usable(4_104, 1), 5_120);
+//! // What costs nothing: the largest request of the class below.
+//! assert_eq!(Allocator::Jemalloc.class(4_104).below, Some(4_096));
+//! ```
+
+mod strategy;
+mod tables;
+
+pub use strategy::{Class, Classes, Segment, Spacing, Strategy};
+
+/// The allocators with a table, in the order in which they are shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Allocator {
+    /// glibc 2.26 and later, 64 bits: the least that a fresh heap gives.
+    Glibc,
+    /// jemalloc 5.3.1, 4 KiB pages: the one that heaplab replays on.
+    Jemalloc,
+    /// jemalloc 5.3.0, 4 KiB pages: the one that distributions ship. It differs from 32 KiB on.
+    Jemalloc530,
+    /// mimalloc 3.3: the one that heaplab replays on.
+    Mimalloc,
+    /// mimalloc 2.0, as Debian 12 has it. It differs from 128 KiB on.
+    Mimalloc2,
+    /// The jemalloc of Firefox in 2011.
+    Firefox2011,
+}
+
+impl Allocator {
+    /// All of them.
+    pub const ALL: [Allocator; 6] =
+        [Allocator::Glibc, Allocator::Jemalloc, Allocator::Jemalloc530, Allocator::Mimalloc, Allocator::Mimalloc2, Allocator::Firefox2011];
+
+    /// As it is named on a command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Allocator::Glibc => "glibc",
+            Allocator::Jemalloc => "jemalloc",
+            Allocator::Jemalloc530 => "jemalloc530",
+            Allocator::Mimalloc => "mimalloc",
+            Allocator::Mimalloc2 => "mimalloc2",
+            Allocator::Firefox2011 => "firefox2011",
+        }
+    }
+
+    /// As it is named in a sentence.
+    pub const fn title(self) -> &'static str {
+        match self {
+            Allocator::Glibc => "glibc (least usable)",
+            Allocator::Jemalloc => "jemalloc 5.3.1",
+            Allocator::Jemalloc530 => "jemalloc 5.3.0",
+            Allocator::Mimalloc => "mimalloc 3.3",
+            Allocator::Mimalloc2 => "mimalloc 2.0",
+            Allocator::Firefox2011 => "Firefox's 2011 jemalloc",
+        }
+    }
+
+    /// The allocator with this name.
+    pub fn from_name(name: &str) -> Option<Allocator> {
+        Self::ALL.into_iter().find(|allocator| allocator.name() == name)
+    }
+
+    /// Its table.
+    pub const fn strategy(self) -> &'static Strategy {
+        match self {
+            Allocator::Glibc => &tables::GLIBC,
+            Allocator::Jemalloc => &tables::JEMALLOC_5_3_1,
+            Allocator::Jemalloc530 => &tables::JEMALLOC_5_3_0,
+            Allocator::Mimalloc => &tables::MIMALLOC_3_3,
+            Allocator::Mimalloc2 => &tables::MIMALLOC_2_0,
+            Allocator::Firefox2011 => &tables::FIREFOX_2011,
+        }
+    }
+
+    /// Usable bytes of a request of `size` bytes aligned to `align` (a power of two; 0 or 1: none asked for). Saturates
+    /// at `u64::MAX` for requests that no allocator grants.
+    pub fn usable(self, size: u64, align: u64) -> u64 {
+        self.strategy().usable(size, align)
+    }
+
+    /// The class that a request of `size` bytes falls into.
+    pub fn class(self, size: u64) -> Class {
+        self.strategy().class(size)
+    }
+
+    /// The classes in order of size, without end.
+    pub fn classes(self) -> Classes<'static> {
+        self.strategy().classes()
+    }
+}
