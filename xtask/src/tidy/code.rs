@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn comments_and_literals_are_blanked() {
-        let text = "a { // }\n/* { /* } */ { */ b \"}\\\"}\" 'x' '\\'' r#\"}\"#  c<'a> '{'\nd }");
+        let text = "a { // }\n/* { /* } */ { */ b \"}\\\"}\" 'x' '\\'' r#\"}\"#  c<'a> '{'\nd }";
+        let code = Code::of_rust(text);
         assert_eq!(code.lines()[0].trim_end(), "a {");
         assert_eq!(code.lines()[1].split_whitespace().collect::<Vec<_>>(), ["b", "c<'a>"]);
         assert_eq!(code.end_of_block(0, 0), Some(2));
