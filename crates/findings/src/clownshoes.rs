@@ -1,0 +1,1 @@
+//! Requests a few bytes over a size class.

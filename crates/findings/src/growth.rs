@@ -1,0 +1,1 @@
+//! Buffers that grow by too little.

@@ -1,0 +1,60 @@
+//! What counts as a finding, with the defaults and why they are so.
+
+use crate::Basis;
+
+/// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be felt.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The allocator to judge by; `None`: for each finding the one of measured, jemalloc and mimalloc on which it costs most.
+    pub basis: Option<Basis>,
+    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a header, a terminator, a padded pair of words.
+    pub over_max_bytes: u64,
+    /// ... and by at most this part (one over it) of the distance to the next class, so that most of the step is wasted.
+    pub over_max_part: u64,
+    /// Findings that waste less than this part (one over it) of the requested bytes, at the peak and in total, are left out.
+    pub least_part: u64,
+    /// ... and those that waste less than so many bytes.
+    pub least_bytes: u64,
+    /// A buffer that grew fewer times is not a chain.
+    pub growth_steps: u32,
+    /// Growth by this factor or more is as good as doubling.
+    pub good_factor: f64,
+    /// A larger block must be followed by the free of the smaller one within so many rows to be the same buffer.
+    pub copy_window_rows: u64,
+    /// From this size on a buffer is large: a fresh one costs page faults rather than a free list's pop.
+    pub large_bytes: u64,
+    /// An object is short-lived when it is freed before so many more bytes were requested.
+    pub short_lived_bytes: u64,
+    /// A site rebuilds its state when it asked for so many times more objects than it ever had alive.
+    pub rebuilt_times: u64,
+    /// Innermost frames by which stacks are the same site; what lies further out tells only who called it.
+    pub site_frames: usize,
+    /// Stacks listed with a finding.
+    pub stacks_per_finding: usize,
+    /// Rows of the counts tables.
+    pub counts_rows: usize,
+    /// Most pairs of stack and size told apart.
+    pub pair_limit: usize,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            basis: None,
+            over_max_bytes: 64,
+            over_max_part: 4,
+            least_part: 1000,
+            least_bytes: 1024,
+            growth_steps: 4,
+            good_factor: 1.4,
+            copy_window_rows: 16,
+            large_bytes: 64 * 1024,
+            short_lived_bytes: 1024 * 1024,
+            rebuilt_times: 100,
+            site_frames: 8,
+            stacks_per_finding: 8,
+            counts_rows: 100,
+            pair_limit: 1 << 18,
+        }
+    }
+}

@@ -1,0 +1,1 @@
+//! Which stacks are one site.

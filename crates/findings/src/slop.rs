@@ -1,0 +1,1 @@
+//! The counts table, and slop by allocator.
