@@ -8,12 +8,13 @@
 //! - [`tables`]: what events refer to: stacks, frames, modules, processes, threads, arenas, marks, samples.
 //! - [`source`]: the streaming contract between whoever has events and whoever wants them.
 //! - [`bundle`]: the folder `NAME.heaplab/` of Parquet tables and `meta.json` (docs/bundle-format.md).
-//! - `program`: the compact replay program compiled from a bundle once and mapped.
+//! - [`program`]: the compact replay program compiled from a bundle once and mapped.
 //! - `import`: other tools' traces as events.
 
 pub mod bundle;
 pub mod error;
 pub mod event;
+pub mod program;
 pub mod source;
 pub mod tables;
 

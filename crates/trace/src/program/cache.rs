@@ -1,0 +1,93 @@
+//! A bundle's program beside its tables, so that compiling is paid once.
+//!
+//! The file is `NAME.heaplab/replay-all.program` or `replay-process-N.program`. Its header holds a key over what it was
+//! compiled from; a program with another key, of another version, or damaged is compiled again. Where the bundle cannot
+//! be written to, the program goes to a folder for temporary files under a name that carries the key.
+
+use super::compile;
+use super::file::{Facts, Program, VERSION};
+use crate::TraceError;
+use crate::bundle::{Bundle, Selection};
+use std::fs::{self, File};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::Xxh3;
+
+/// What of a bundle a program depends on.
+const COMPILED_FROM: [&str; 3] = ["events.parquet", "marks.parquet", "meta.json"];
+
+/// The replay program of `bundle`, compiled if there is none that fits.
+pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceError> {
+    let name = match selection.process {
+        Some(process) => format!("replay-process-{process}.program"),
+        None => String::from("replay-all.program"),
+    };
+    let key = key(bundle.path(), selection)?;
+    let beside = bundle.path().join(&name);
+    let elsewhere = std::env::temp_dir().join(format!("heaplab-{key:016x}-{name}"));
+    for path in [&beside, &elsewhere] {
+        if let Some(program) = Program::open_for(path, key) {
+            return Ok(program);
+        }
+    }
+    match write(bundle, selection, key, &beside) {
+        Err(TraceError::Io { source, .. }) if is_read_only(&source) => write(bundle, selection, key, &elsewhere),
+        other => other,
+    }
+}
+
+fn is_read_only(error: &std::io::Error) -> bool {
+    use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
+    matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
+}
+
+/// Compiles under a name of this process's own and renames, so that the program appears whole or not at all.
+fn write(bundle: &Bundle, selection: Selection, key: u64, path: &Path) -> Result<Program, TraceError> {
+    let unfinished = Unfinished(path.with_extension(format!("unfinished-{}", std::process::id())));
+    let mut file = File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
+    let meta = bundle.meta();
+    let facts = Facts {
+        program: meta.program.clone(),
+        allocator: meta.allocator.clone(),
+        cut: meta.cut.clone(),
+        process: selection.process,
+        ..Facts::default()
+    };
+    compile(&mut bundle.events(selection)?, bundle.tables(), facts, key, bundle.path(), &mut file)?;
+    fs::rename(&unfinished.0, path).map_err(TraceError::io(path, "give the replay program its name"))?;
+    Program::open(path)
+}
+
+/// A file that is removed unless it was renamed.
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // It is gone when it was renamed, and nothing can be done where it cannot be removed.
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn key(folder: &Path, selection: Selection) -> Result<u64, TraceError> {
+    let mut hash = Xxh3::new();
+    hash.update(&VERSION.to_le_bytes());
+    hash.update(format!("{:?}", selection.process).as_bytes());
+    let mut buffer = vec![0; 1 << 18];
+    for name in COMPILED_FROM {
+        let path = folder.join(name);
+        let mut file = match File::open(&path) {
+            Ok(file) => file,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(TraceError::io(path, "open")(error)),
+        };
+        hash.update(name.as_bytes());
+        loop {
+            let read = file.read(&mut buffer).map_err(TraceError::io(&path, "read"))?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&buffer[..read]);
+        }
+    }
+    Ok(hash.digest())
+}

@@ -1,0 +1,277 @@
+//! Events in, words out, in one pass. Memory grows with the objects that are live, never with the events.
+
+use super::encoding::{self, ALIGN_LOG2_MAX, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX};
+use super::file::{Checkpoint, Facts, Writer};
+use super::slots::Slots;
+use crate::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
+use hashbrown::HashMap;
+use std::io::{Seek, Write};
+use std::path::Path;
+
+/// Checkpoints kept at regular distances: at most this many, at least half of it once the program has as many events.
+const REGULAR_CHECKPOINTS_MAX: usize = 128;
+
+struct Live {
+    slot: u32,
+    region: u32,
+    size: u64,
+}
+
+#[derive(Default)]
+struct Compiler {
+    words: Vec<u32>,
+    written_words: u64,
+    live: HashMap<ObjectId, Live>,
+    slots: Slots,
+    threads: HashMap<u32, u32>,
+    thread: u32,
+    regions: HashMap<u32, u32>,
+    /// Objects born in each arena that is alive; those freed since are dropped when they are more than half.
+    members: HashMap<u32, (Vec<ObjectId>, usize)>,
+    live_bytes: u64,
+    regular: Vec<Checkpoint>,
+    regular_distance: u64,
+    marks: Vec<Checkpoint>,
+    peak: Checkpoint,
+    facts: Facts,
+}
+
+/// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the caller knows of the
+/// recording; its counts are filled in here. `origin` is named in errors. Failed requests, events about a forked copy
+/// and events of collected heaps are left out.
+pub fn compile<W: Write + Seek>(
+    source: &mut impl EventSource,
+    tables: &Tables,
+    facts: Facts,
+    key: u64,
+    origin: &Path,
+    out: W,
+) -> Result<Facts, TraceError> {
+    let mut writer = Writer::new(out, origin)?;
+    let mut compiler = Compiler { facts, regular_distance: 1, ..Compiler::default() };
+    let mut row = 0;
+    let mut batch = Vec::new();
+    loop {
+        source.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        for event in &batch {
+            compiler.event(event, tables, row, origin)?;
+            row += 1;
+        }
+        compiler.written_words += compiler.words.len() as u64;
+        writer.words(&compiler.words)?;
+        compiler.words.clear();
+    }
+    let (facts, checkpoints) = compiler.finish();
+    writer.finish(&facts, &checkpoints, key)?;
+    Ok(facts)
+}
+
+impl Compiler {
+    fn event(&mut self, event: &Event, tables: &Tables, row: u64, origin: &Path) -> Result<(), TraceError> {
+        let order = |what: String| TraceError::Order { path: origin.into(), row, what };
+        if !event.counts() {
+            self.facts.skipped_events += 1;
+            return Ok(());
+        }
+        match event.op {
+            Op::Alloc => self.birth(event, row, origin)?,
+            Op::Free => {
+                self.switch_thread(event.thread, row, origin)?;
+                let Some(dead) = self.live.remove(&event.object) else {
+                    return Err(order(format!("object {} is freed and not live", event.object)));
+                };
+                self.left_region(&dead);
+                self.retire(&dead);
+                encoding::encode(&mut self.words, Step::Free { slot: dead.slot });
+                self.counted();
+            }
+            Op::Realloc => self.growth(event, row, origin)?,
+            Op::UsableSizeRead => {
+                self.switch_thread(event.thread, row, origin)?;
+                let Some(live) = self.live.get(&event.object) else {
+                    return Err(order(format!("the usable size of object {} is read and it is not live", event.object)));
+                };
+                encoding::encode(&mut self.words, Step::UsableSize { slot: live.slot });
+                self.facts.usable_size_reads += 1;
+            }
+            Op::ArenaBirth => {
+                self.switch_thread(event.thread, row, origin)?;
+                self.region(event.arena, row, origin)?;
+            }
+            Op::ArenaDeath => self.region_death(event, row, origin)?,
+            Op::Mark => {
+                let name = tables.marks.get(event.object as usize).map_or(String::new(), |mark| mark.name.clone());
+                let mark = Checkpoint { mark: Some(self.facts.marks.len() as u32), ..self.here() };
+                self.facts.marks.push(name);
+                self.marks.push(mark);
+            }
+            Op::Promote | Op::CollectBegin | Op::CollectEnd | Op::Reference => self.facts.skipped_events += 1,
+        }
+        Ok(())
+    }
+
+    fn birth(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+        self.switch_thread(event.thread, row, origin)?;
+        check_request(event, row, origin)?;
+        let region = self.region(event.arena, row, origin)?;
+        let slot = self.slots.take(self.thread);
+        if u64::from(slot) >= SLOTS_MAX {
+            return Err(limit(origin, row, "objects live at once", u64::from(slot) + 1, SLOTS_MAX));
+        }
+        if self.live.insert(event.object, Live { slot, region, size: event.size }).is_some() {
+            let what = format!("object {} is born and was live already", event.object);
+            return Err(TraceError::Order { path: origin.into(), row, what });
+        }
+        if region != 0 {
+            self.members.entry(region).or_default().0.push(event.object);
+        }
+        let (size, align_log2, zeroed) = (event.size, event.align_log2, event.has(Flags::ZEROED));
+        encoding::encode_request(&mut self.words, Step::Allocate { slot, size, align_log2, zeroed, region });
+        self.live_bytes = self.live_bytes.saturating_add(size);
+        self.facts.objects += 1;
+        self.facts.block_size_max = self.facts.block_size_max.max(size);
+        self.counted();
+        Ok(())
+    }
+
+    fn growth(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+        self.switch_thread(event.thread, row, origin)?;
+        check_request(event, row, origin)?;
+        let Some(live) = self.live.get_mut(&event.object) else {
+            let what = format!("object {} is reallocated and not live", event.object);
+            return Err(TraceError::Order { path: origin.into(), row, what });
+        };
+        let old = std::mem::replace(&mut live.size, event.size);
+        let (slot, region) = (live.slot, live.region);
+        let step = Step::Reallocate { slot, size: event.size, align_log2: event.align_log2, region };
+        encoding::encode_request(&mut self.words, step);
+        self.live_bytes = self.live_bytes.saturating_sub(old).saturating_add(event.size);
+        self.facts.block_size_max = self.facts.block_size_max.max(event.size);
+        self.counted();
+        Ok(())
+    }
+
+    fn region_death(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+        self.switch_thread(event.thread, row, origin)?;
+        let Some(region) = self.regions.remove(&event.arena).filter(|_| event.arena != 0) else {
+            let what = format!("arena {} ends and never began", event.arena);
+            return Err(TraceError::Order { path: origin.into(), row, what });
+        };
+        let (members, _) = self.members.remove(&region).unwrap_or_default();
+        let dead: Vec<Live> = members.iter().filter_map(|object| self.live.remove(object)).collect();
+        encoding::encode(&mut self.words, Step::RegionDeath { region, first: 0, members: dead.len() });
+        for member in &dead {
+            self.words.push(member.slot);
+            self.retire(member);
+        }
+        Ok(())
+    }
+
+    fn retire(&mut self, dead: &Live) {
+        self.live_bytes = self.live_bytes.saturating_sub(dead.size);
+        self.slots.give(dead.slot, self.thread);
+    }
+
+    fn left_region(&mut self, dead: &Live) {
+        let Some((members, gone)) = self.members.get_mut(&dead.region) else { return };
+        *gone += 1;
+        if *gone * 2 > members.len() {
+            // An id is never born again, so whoever is not live is gone for good.
+            members.retain(|member| self.live.contains_key(member));
+            *gone = 0;
+        }
+    }
+
+    /// The dense number of the bundle's `arena`, which begins here where it is new.
+    fn region(&mut self, arena: u32, row: u64, origin: &Path) -> Result<u32, TraceError> {
+        if arena == 0 {
+            return Ok(0);
+        }
+        if let Some(region) = self.regions.get(&arena) {
+            return Ok(*region);
+        }
+        self.facts.regions += 1;
+        if self.facts.regions >= REGIONS_MAX {
+            return Err(limit(origin, row, "arenas", self.facts.regions.into(), (REGIONS_MAX - 1).into()));
+        }
+        self.regions.insert(arena, self.facts.regions);
+        encoding::encode(&mut self.words, Step::RegionBirth { region: self.facts.regions });
+        Ok(self.facts.regions)
+    }
+
+    fn switch_thread(&mut self, thread: u32, row: u64, origin: &Path) -> Result<(), TraceError> {
+        let next = self.threads.len() as u32;
+        let dense = *self.threads.entry(thread).or_insert(next);
+        if dense >= THREADS_MAX {
+            return Err(limit(origin, row, "threads", u64::from(dense) + 1, THREADS_MAX.into()));
+        }
+        if dense != self.thread {
+            self.thread = dense;
+            encoding::encode(&mut self.words, Step::Thread { thread: dense });
+        }
+        Ok(())
+    }
+
+    fn here(&self) -> Checkpoint {
+        Checkpoint {
+            word: self.written_words + self.words.len() as u64,
+            event: self.facts.events,
+            requested_bytes: self.live_bytes,
+            live_objects: self.live.len() as u64,
+            mark: None,
+        }
+    }
+
+    /// One more event has been encoded.
+    fn counted(&mut self) {
+        self.facts.events += 1;
+        let peak = self.live_bytes > self.peak.requested_bytes;
+        let regular = self.facts.events.is_multiple_of(self.regular_distance);
+        if !peak && !regular {
+            return;
+        }
+        let here = self.here();
+        if peak {
+            self.peak = here.clone();
+        }
+        if regular {
+            self.regular.push(here);
+            if self.regular.len() == REGULAR_CHECKPOINTS_MAX {
+                self.regular_distance *= 2;
+                self.regular.retain(|checkpoint| checkpoint.event.is_multiple_of(self.regular_distance));
+            }
+        }
+    }
+
+    fn finish(mut self) -> (Facts, Vec<Checkpoint>) {
+        let end = self.here();
+        self.facts.peak_requested_bytes = self.peak.requested_bytes;
+        self.facts.end_requested_bytes = self.live_bytes;
+        self.facts.slots = self.slots.made();
+        self.facts.threads = self.threads.len() as u32;
+        let mut checkpoints = self.regular;
+        checkpoints.append(&mut self.marks);
+        checkpoints.extend([self.peak, end]);
+        // Stable, so that marks between the same two instructions stay in their order.
+        checkpoints.sort_by_key(|checkpoint| (checkpoint.word, checkpoint.mark));
+        checkpoints.dedup_by(|later, earlier| later.word == earlier.word && later.mark.is_none() && earlier.mark.is_none());
+        (self.facts, checkpoints)
+    }
+}
+
+fn check_request(event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+    if event.size > SIZE_MAX {
+        return Err(limit(origin, row, "size of a block", event.size, SIZE_MAX));
+    }
+    if event.align_log2 > ALIGN_LOG2_MAX {
+        return Err(limit(origin, row, "log2 of an alignment", event.align_log2.into(), ALIGN_LOG2_MAX.into()));
+    }
+    Ok(())
+}
+
+fn limit(origin: &Path, row: u64, what: &'static str, found: u64, limit: u64) -> TraceError {
+    TraceError::Limit { path: origin.into(), place: format!("event {row}"), what, found, limit }
+}

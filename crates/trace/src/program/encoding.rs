@@ -1,0 +1,213 @@
+//! Instructions as words. The three low bits of the first word say what it is, the other 29 are a slot or an argument.
+
+/// Bits of a slot number.
+pub(super) const SLOT_BITS: u32 = 29;
+/// Slots that a program can address.
+pub(super) const SLOTS_MAX: u64 = 1 << SLOT_BITS;
+/// Regions that a program can address (24 bits beside the flags of a wide request).
+pub(super) const REGIONS_MAX: u32 = 1 << 24;
+/// Threads that a program can address (26 bits of a control word).
+pub(super) const THREADS_MAX: u32 = 1 << 26;
+/// Largest log2 of an alignment.
+pub(super) const ALIGN_LOG2_MAX: u8 = 47;
+/// Largest size of a block: half of a 48-bit address space. A request above it cannot have succeeded.
+pub(super) const SIZE_MAX: u64 = 1 << 47;
+
+const FREE: u32 = 0;
+const ALLOCATE: u32 = 1;
+const ALLOCATE_ZEROED: u32 = 2;
+const REALLOCATE: u32 = 3;
+const WIDE: u32 = 4;
+const CONTROL: u32 = 6;
+const USABLE_SIZE: u32 = 7;
+
+const WIDE_ZEROED: u32 = 1 << 6;
+const WIDE_REALLOCATE: u32 = 1 << 7;
+
+const CONTROL_THREAD: u32 = 0;
+const CONTROL_REGION_BIRTH: u32 = 1;
+const CONTROL_REGION_DEATH: u32 = 2;
+
+/// One instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The block in `slot` dies.
+    Free {
+        /// Where the block is kept.
+        slot: u32,
+    },
+    /// A block is born in `slot`, which is empty.
+    Allocate {
+        /// Where the block is kept.
+        slot: u32,
+        /// Bytes.
+        size: u64,
+        /// log2 of the alignment; 0: none asked for.
+        align_log2: u8,
+        /// Asked for zeroed.
+        zeroed: bool,
+        /// Dense number of the arena; 0: malloc.
+        region: u32,
+    },
+    /// The block in `slot` gets a new size.
+    Reallocate {
+        /// Where the block is kept.
+        slot: u32,
+        /// Bytes.
+        size: u64,
+        /// log2 of the alignment; 0: none asked for.
+        align_log2: u8,
+        /// Dense number of the arena; 0: malloc.
+        region: u32,
+    },
+    /// The program asks for the usable size of the block in `slot`.
+    UsableSize {
+        /// Where the block is kept.
+        slot: u32,
+    },
+    /// What follows is done by this thread (dense, in order of first appearance; a program begins with thread 0).
+    Thread {
+        /// Its number.
+        thread: u32,
+    },
+    /// An arena begins.
+    RegionBirth {
+        /// Its dense number, from 1.
+        region: u32,
+    },
+    /// An arena ends. The blocks in the `members` slots, whose words begin at `first`, die with it.
+    RegionDeath {
+        /// Its dense number.
+        region: u32,
+        /// Word index of the first member.
+        first: usize,
+        /// How many.
+        members: usize,
+    },
+}
+
+/// Words that are not an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("word {word} of the replay program: expected {expected}, found {found:#x}")]
+pub struct Corrupt {
+    /// Index of the word.
+    pub word: usize,
+    /// What stands there in a sound program.
+    pub expected: &'static str,
+    /// What stands there.
+    pub found: u32,
+}
+
+/// The slot that an instruction beginning with `word` names, for prefetching; meaningless for other words.
+#[inline(always)]
+pub fn slot_at(word: u32) -> usize {
+    (word >> 3) as usize
+}
+
+/// Decodes the instruction at `*at` and moves `*at` behind it. `None` at the end.
+#[inline(always)]
+pub fn decode(words: &[u32], at: &mut usize) -> Result<Option<Step>, Corrupt> {
+    let here = *at;
+    let Some(&first) = words.get(here) else { return Ok(None) };
+    let slot = first >> 3;
+    match first & 7 {
+        FREE => {
+            *at = here + 1;
+            Ok(Some(Step::Free { slot }))
+        }
+        tag @ (ALLOCATE | ALLOCATE_ZEROED) => {
+            let size = u64::from(word(words, here + 1)?);
+            *at = here + 2;
+            Ok(Some(Step::Allocate { slot, size, align_log2: 0, zeroed: tag == ALLOCATE_ZEROED, region: 0 }))
+        }
+        REALLOCATE => {
+            let size = u64::from(word(words, here + 1)?);
+            *at = here + 2;
+            Ok(Some(Step::Reallocate { slot, size, align_log2: 0, region: 0 }))
+        }
+        USABLE_SIZE => {
+            *at = here + 1;
+            Ok(Some(Step::UsableSize { slot }))
+        }
+        _ => decode_rare(words, at, first).map(Some),
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrupt> {
+    let here = *at;
+    let argument = first >> 6;
+    match (first & 7, (first >> 3) & 7) {
+        (WIDE, _) => {
+            let slot = first >> 3;
+            let how = word(words, here + 1)?;
+            let size = u64::from(word(words, here + 2)?) | u64::from(word(words, here + 3)?) << 32;
+            let (align_log2, region) = ((how & 63) as u8, how >> 8);
+            if align_log2 > ALIGN_LOG2_MAX {
+                return Err(Corrupt { word: here + 1, expected: "an alignment of at most 2^47", found: how });
+            }
+            if size > SIZE_MAX {
+                return Err(Corrupt { word: here + 3, expected: "a size of at most 2^47", found: (size >> 32) as u32 });
+            }
+            *at = here + 4;
+            if how & WIDE_REALLOCATE != 0 {
+                return Ok(Step::Reallocate { slot, size, align_log2, region });
+            }
+            Ok(Step::Allocate { slot, size, align_log2, zeroed: how & WIDE_ZEROED != 0, region })
+        }
+        (CONTROL, CONTROL_THREAD) => {
+            *at = here + 1;
+            Ok(Step::Thread { thread: argument })
+        }
+        (CONTROL, CONTROL_REGION_BIRTH) => {
+            *at = here + 1;
+            Ok(Step::RegionBirth { region: argument })
+        }
+        (CONTROL, CONTROL_REGION_DEATH) => {
+            let members = word(words, here + 1)?;
+            let first_member = here + 2;
+            let end = first_member.checked_add(members as usize).filter(|end| *end <= words.len());
+            *at = end.ok_or(Corrupt { word: here + 1, expected: "as many members as words follow", found: members })?;
+            Ok(Step::RegionDeath { region: argument, first: first_member, members: members as usize })
+        }
+        _ => Err(Corrupt { word: here, expected: "an instruction", found: first }),
+    }
+}
+
+#[inline(always)]
+fn word(words: &[u32], at: usize) -> Result<u32, Corrupt> {
+    words.get(at).copied().ok_or(Corrupt { word: at, expected: "another word of the instruction", found: 0 })
+}
+
+/// Appends the words of a request. `slot`, `align_log2`, `size` and `region` are within their limits (the compiler checks).
+pub(super) fn encode_request(words: &mut Vec<u32>, step: Step) {
+    let (slot, size, align_log2, region, zeroed, again) = match step {
+        Step::Allocate { slot, size, align_log2, zeroed, region } => (slot, size, align_log2, region, zeroed, false),
+        Step::Reallocate { slot, size, align_log2, region } => (slot, size, align_log2, region, false, true),
+        _ => unreachable!("only requests have a size"),
+    };
+    if align_log2 == 0 && region == 0 && size <= u64::from(u32::MAX) {
+        let tag = match (again, zeroed) {
+            (true, _) => REALLOCATE,
+            (false, true) => ALLOCATE_ZEROED,
+            (false, false) => ALLOCATE,
+        };
+        words.extend([slot << 3 | tag, size as u32]);
+        return;
+    }
+    let how = u32::from(align_log2) | if zeroed { WIDE_ZEROED } else { 0 } | if again { WIDE_REALLOCATE } else { 0 } | region << 8;
+    words.extend([slot << 3 | WIDE, how, size as u32, (size >> 32) as u32]);
+}
+
+/// Appends the words of any other instruction; those of a region's death end before its members, which the caller appends.
+pub(super) fn encode(words: &mut Vec<u32>, step: Step) {
+    match step {
+        Step::Free { slot } => words.push(slot << 3 | FREE),
+        Step::UsableSize { slot } => words.push(slot << 3 | USABLE_SIZE),
+        Step::Thread { thread } => words.push(thread << 6 | CONTROL_THREAD << 3 | CONTROL),
+        Step::RegionBirth { region } => words.push(region << 6 | CONTROL_REGION_BIRTH << 3 | CONTROL),
+        Step::RegionDeath { region, members, .. } => words.extend([region << 6 | CONTROL_REGION_DEATH << 3 | CONTROL, members as u32]),
+        Step::Allocate { .. } | Step::Reallocate { .. } => encode_request(words, step),
+    }
+}

@@ -1,0 +1,209 @@
+//! Compiling and decoding gives the events back, and no damage to the bytes is more than an error.
+
+use super::*;
+use crate::source::Slice;
+use crate::tables::{Mark, Tables};
+use crate::{Event, Flags, Op, TraceError};
+use proptest::prelude::*;
+use std::collections::HashMap;
+use std::io::Cursor;
+use std::path::Path;
+
+fn bytes_of(events: &[Event]) -> Result<Vec<u8>, TraceError> {
+    let tables = Tables { marks: vec![Mark { name: "loaded".into(), ..Mark::default() }], ..Tables::default() };
+    let mut out = Cursor::new(Vec::new());
+    compile(&mut Slice(events), &tables, Facts::default(), 7, Path::new("test"), &mut out)?;
+    Ok(out.into_inner())
+}
+
+fn program(events: &[Event]) -> Program {
+    Program::from_bytes(&bytes_of(events).unwrap(), Path::new("test")).unwrap()
+}
+
+fn event(op: Op, object: u64, size: u64) -> Event {
+    Event { op, object, size, ..Event::default() }
+}
+
+/// Turns a program back into events. Objects get their numbers in birth order, as in a bundle.
+fn interpret(program: &Program) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut slots: HashMap<u32, u64> = HashMap::new();
+    let (mut thread, mut births) = (0, 0);
+    for step in program.steps() {
+        let (_, step) = step.unwrap();
+        let base = Event { thread, ..Event::default() };
+        match step {
+            Step::Thread { thread: next } => thread = next,
+            Step::Free { slot } => events.push(Event { op: Op::Free, object: slots.remove(&slot).unwrap(), ..base }),
+            Step::Allocate { slot, size, align_log2, zeroed, region } => {
+                let flags = if zeroed { Flags::ZEROED } else { Flags::default() };
+                assert_eq!(slots.insert(slot, births), None, "slot {slot} was taken");
+                events.push(Event { op: Op::Alloc, object: births, size, align_log2, flags, arena: region, ..base });
+                births += 1;
+            }
+            Step::Reallocate { slot, size, align_log2, region } => {
+                events.push(Event { op: Op::Realloc, object: slots[&slot], size, align_log2, arena: region, ..base });
+            }
+            Step::UsableSize { slot } => events.push(Event { op: Op::UsableSizeRead, object: slots[&slot], ..base }),
+            Step::RegionBirth { region } => events.push(Event { op: Op::ArenaBirth, arena: region, ..base }),
+            Step::RegionDeath { region, first, members } => {
+                for slot in &program.words()[first..first + members] {
+                    slots.remove(slot).unwrap();
+                }
+                events.push(Event { op: Op::ArenaDeath, arena: region, ..base });
+            }
+        }
+    }
+    assert!(slots.len() <= program.facts().slots as usize);
+    events
+}
+
+/// A legal workload from arbitrary choices: (what, which, size, alignment, thread).
+fn workload(choices: &[(u8, usize, u64, u8, u32)]) -> Vec<Event> {
+    let mut events: Vec<Event> = Vec::new();
+    let mut live: Vec<(u64, u32)> = Vec::new();
+    let (mut births, mut arena_alive, mut arena) = (0, false, 0);
+    for &(what, which, size, align_log2, thread) in choices {
+        let thread = if events.is_empty() { 0 } else { thread };
+        let base = Event { size, align_log2, ..Event { thread, ..Event::default() } };
+        match what {
+            0..=3 => {
+                let flags = if what == 0 { Flags::ZEROED } else { Flags::default() };
+                let region = if what == 1 && arena_alive { arena } else { 0 };
+                live.push((births, region));
+                events.push(Event { op: Op::Alloc, object: births, flags, arena: region, ..base });
+                births += 1;
+            }
+            4..=5 if !live.is_empty() => {
+                let (object, _) = live.swap_remove(which % live.len());
+                events.push(Event { op: Op::Free, object, thread, ..Event::default() });
+            }
+            6 if !live.is_empty() => {
+                let (object, region) = live[which % live.len()];
+                events.push(Event { op: Op::Realloc, object, arena: region, ..base });
+            }
+            7 if !live.is_empty() => {
+                events.push(Event { op: Op::UsableSizeRead, object: live[which % live.len()].0, thread, ..Event::default() });
+            }
+            8 if arena_alive => {
+                arena_alive = false;
+                live.retain(|(_, region)| *region != arena);
+                events.push(Event { op: Op::ArenaDeath, arena, thread, ..Event::default() });
+            }
+            8 => {
+                arena_alive = true;
+                arena += 1;
+                events.push(Event { op: Op::ArenaBirth, arena, thread, ..Event::default() });
+            }
+            _ => {}
+        }
+    }
+    events
+}
+
+/// Threads in a program are dense in order of appearance.
+fn dense_threads(mut events: Vec<Event>) -> Vec<Event> {
+    let mut seen: Vec<u32> = Vec::new();
+    for event in &mut events {
+        let dense = seen.iter().position(|thread| *thread == event.thread);
+        event.thread = dense.unwrap_or_else(|| {
+            seen.push(event.thread);
+            seen.len() - 1
+        }) as u32;
+    }
+    events
+}
+
+proptest! {
+    #[test]
+    fn compiled_and_interpreted_is_the_workload(
+        choices in prop::collection::vec(
+            (0u8..9, any::<usize>(), prop_oneof![0u64..5_000, Just(u64::from(u32::MAX)), 1u64 << 32..1 << 40], 0u8..20, 0u32..4),
+            0..400,
+        )
+    ) {
+        let events = workload(&choices);
+        prop_assert_eq!(interpret(&program(&events)), dense_threads(events));
+    }
+
+    #[test]
+    fn any_words_decode_or_are_an_error(words in prop::collection::vec(any::<u32>(), 0..200)) {
+        let mut at = 0;
+        while let Ok(Some(_)) = decode(&words, &mut at) {
+            prop_assert!(at <= words.len());
+        }
+    }
+
+    #[test]
+    fn damage_is_an_error(at in any::<prop::sample::Index>(), bit in 0u8..8, cut in any::<prop::sample::Index>()) {
+        let events = [event(Op::Alloc, 0, 10), event(Op::Realloc, 0, 20), event(Op::Free, 0, 0)];
+        let whole = bytes_of(&events).unwrap();
+        let mut damaged = whole.clone();
+        damaged[at.index(whole.len())] ^= 1 << bit;
+        prop_assert!(Program::from_bytes(&damaged, Path::new("test")).is_err());
+        // Up to seven bytes of padding are not part of the file's content in memory.
+        let cut = cut.index(whole.len());
+        prop_assert!(Program::from_bytes(&whole[..cut], Path::new("test")).is_err());
+    }
+}
+
+#[test]
+fn slots_are_as_many_as_were_live_at_once() {
+    // One thread allocates, the other frees: the case in which slots kept by the freeing thread would pile up.
+    let mut events = Vec::new();
+    for object in 0..1_000 {
+        events.push(Event { thread: 0, ..event(Op::Alloc, object, 8) });
+        if object >= 3 {
+            events.push(Event { thread: 1, ..event(Op::Free, object - 3, 0) });
+        }
+    }
+    let program = program(&events);
+    assert_eq!((program.facts().slots, program.facts().threads), (4, 2));
+    assert_eq!(program.facts().peak_requested_bytes, 32);
+}
+
+#[test]
+fn checkpoints_name_the_peak_the_marks_and_the_end() {
+    let mut events: Vec<Event> = (0..1_000).map(|object| event(Op::Alloc, object, 10)).collect();
+    events.push(event(Op::Mark, 0, 0));
+    events.extend((0..1_000).map(|object| event(Op::Free, object, 0)));
+    let program = program(&events);
+    let checkpoints = program.checkpoints();
+    assert!((64..=132).contains(&checkpoints.len()), "{}", checkpoints.len());
+    let peak = checkpoints.iter().find(|checkpoint| checkpoint.event == 1_000).unwrap();
+    assert_eq!((peak.requested_bytes, peak.live_objects), (10_000, 1_000));
+    let mark = checkpoints.iter().find(|checkpoint| checkpoint.mark.is_some()).unwrap();
+    assert_eq!((mark.event, program.facts().marks[0].as_str()), (1_000, "loaded"));
+    let end = checkpoints.last().unwrap();
+    assert_eq!((end.event, end.requested_bytes, end.word as usize), (2_000, 0, program.words().len()));
+}
+
+#[test]
+fn what_no_program_can_do_is_an_error_with_its_place() {
+    let cases: [&[Event]; 5] = [
+        &[event(Op::Free, 3, 0)],
+        &[event(Op::Alloc, 0, 1), event(Op::Alloc, 0, 1)],
+        &[event(Op::Alloc, 0, 1), event(Op::Free, 0, 0), event(Op::Realloc, 0, 4)],
+        &[Event { arena: 9, ..event(Op::ArenaDeath, 0, 0) }],
+        &[event(Op::Alloc, 0, u64::MAX - 3)],
+    ];
+    let errors: Vec<String> = cases.iter().map(|events| bytes_of(events).unwrap_err().to_string()).collect();
+    assert_eq!(
+        errors,
+        [
+            "test: event 0: object 3 is freed and not live",
+            "test: event 1: object 0 is born and was live already",
+            "test: event 2: object 0 is reallocated and not live",
+            "test: event 0: arena 9 ends and never began",
+            "test: event 0: size of a block is 18446744073709551612, over the limit of 140737488355328",
+        ]
+    );
+}
+
+#[test]
+fn failed_and_inherited_rows_are_left_out() {
+    let failed = Event { flags: Flags::FAILED, ..event(Op::Alloc, 0, u64::MAX) };
+    let inherited = Event { flags: Flags::INHERITED, ..event(Op::Free, 99, 0) };
+    let program = program(&[failed, event(Op::Alloc, 0, 5), inherited]);
+    assert_eq!((program.facts().events, program.facts().skipped_events), (1, 2));
+}
