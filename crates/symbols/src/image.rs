@@ -129,6 +129,9 @@ impl Image {
     }
 
     fn section<'a>(&'a self, file: &object::File<'a>, id: SectionId) -> Option<&'a [u8]> {
+        if !SECTIONS.contains(&id) {
+            return None;
+        }
         let decompressed = self.decompressed.iter().find(|(present, _)| *present == id);
         decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| file.section_by_name(id.name())?.data().ok())
     }

@@ -76,10 +76,12 @@ impl<'a> Resolver<'a> {
             }
             Vec::new()
         });
+        let symbol = self.symbols.iter().find_map(|table| table.find(address)).map(String::from_utf8_lossy);
+        let Some(symbol) = symbol else { return places };
         match places.last_mut() {
-            Some(outermost) if outermost.function.is_some() => {}
-            Some(outermost) => outermost.function = self.symbol(address),
-            None => places.extend(self.symbol(address).map(|name| Place { function: Some(name), ..Place::default() })),
+            Some(Place { function: Some(name), .. }) if !is_fuller(&symbol, name) => {}
+            Some(outermost) => outermost.function = Some(demangle(&symbol)),
+            None => places.push(Place { function: Some(demangle(&symbol)), ..Place::default() }),
         }
         places
     }
@@ -93,11 +95,6 @@ impl<'a> Resolver<'a> {
     pub fn problems(&self) -> &[SymbolError] {
         &self.problems
     }
-
-    fn symbol(&self, address: u64) -> Option<String> {
-        let name = self.symbols.iter().find_map(|table| table.find(address))?;
-        Some(demangle(&String::from_utf8_lossy(name)))
-    }
 }
 
 fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<Slice<'a>>, SymbolError> {
@@ -106,6 +103,12 @@ fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<
         dwarf.set_sup(alternate.dwarf()?);
     }
     Context::from_dwarf(dwarf).map_err(|error| SymbolError::Dwarf(error.to_string()))
+}
+
+/// Whether the mangled `symbol` says more than the debug information's `name`: for a static function that has only the
+/// bare name, and the symbol the namespace and the parameters.
+fn is_fuller(symbol: &str, name: &str) -> bool {
+    (symbol.starts_with("_Z") || symbol.starts_with("_R")) && symbol.len() > name.len() && symbol.contains(name)
 }
 
 fn is_code(code: &[Range<u64>], address: u64) -> bool {

@@ -1,0 +1,5 @@
+//! Tests on programs compiled here: one binary, because all share the same helpers.
+
+mod damage;
+mod oracle;
+mod support;

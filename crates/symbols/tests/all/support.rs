@@ -1,0 +1,112 @@
+//! Programs compiled for a test, and what other tools say of them.
+
+use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
+use std::{
+    collections::BTreeMap,
+    io::Write,
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+};
+
+/// Whether all `programs` are there. Says so where one is not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+pub fn have(programs: &[&str]) -> bool {
+    let runs = |program: &&&str| Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok();
+    let Some(missing) = programs.iter().find(|program| !runs(program)) else { return true };
+    assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{missing} is required and not installed");
+    eprintln!("skipped: {missing} is not installed");
+    false
+}
+
+/// A program of tests/programs.
+pub fn source(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs").join(name)
+}
+
+/// Runs a command to its successful end and gives what it printed.
+pub fn run(program: &str, arguments: &[&str], folder: &Path) -> String {
+    let output = Command::new(program).args(arguments).current_dir(folder).output().unwrap();
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Compiles tests/programs/inlined.cpp to `app` in `folder`, optimised and with debug information.
+pub fn compile_cpp(folder: &Path, extra: &[&str]) -> PathBuf {
+    let source = source("inlined.cpp");
+    let mut arguments = vec!["-O2", "-g", "-Wl,--build-id", "-o", "app", source.to_str().unwrap()];
+    arguments.extend(extra);
+    run("g++", &arguments, folder);
+    folder.join("app")
+}
+
+/// The sized functions of a file by name, from `nm`: first address and length.
+pub fn functions(file: &Path) -> BTreeMap<String, (u64, u64)> {
+    let listing = run("nm", &["-S", file.to_str().unwrap()], Path::new("/"));
+    let row = |line: &str| {
+        let [address, size, kind, name] = line.split_whitespace().collect::<Vec<_>>()[..] else { return None };
+        let number = |digits| u64::from_str_radix(digits, 16).ok();
+        "tTwWi".contains(kind).then_some(())?;
+        Some((name.to_owned(), (number(address)?, number(size)?)))
+    };
+    listing.lines().filter_map(row).collect()
+}
+
+/// First address and length of a section.
+pub fn section(file: &Path, name: &str) -> (u64, u64) {
+    let listing = run("readelf", &["-S", "-W", file.to_str().unwrap()], Path::new("/"));
+    let line = listing.lines().find(|line| line.contains(&format!(" {name} "))).unwrap();
+    let words: Vec<&str> = line.split(']').nth(1).unwrap().split_whitespace().collect();
+    (u64::from_str_radix(words[2], 16).unwrap(), u64::from_str_radix(words[4], 16).unwrap())
+}
+
+/// What `addr2line` of binutils says of each address: function, base name of the file, line; innermost first.
+pub fn addr2line(file: &Path, addresses: &[u64]) -> Vec<Vec<(String, String, u32)>> {
+    let mut child = Command::new("addr2line")
+        .args(["-afCi", "-e", file.to_str().unwrap()])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let asked: String = addresses.iter().map(|address| format!("{address:#x}\n")).collect();
+    let writer = std::thread::spawn(move || input.write_all(asked.as_bytes()).unwrap());
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut answers = Vec::new();
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        if line.starts_with("0x") {
+            answers.push(Vec::new());
+            continue;
+        }
+        let (file, number) = lines.next().unwrap().rsplit_once(':').unwrap();
+        let number = number.split(' ').next().unwrap().parse().unwrap_or(0);
+        let answer: &mut Vec<_> = answers.last_mut().unwrap();
+        answer.push((line.to_owned(), base_name(file).to_owned(), number));
+    }
+    assert_eq!(answers.len(), addresses.len());
+    answers
+}
+
+/// The last part of a path.
+pub fn base_name(path: &str) -> &str {
+    path.rsplit('/').next().unwrap_or(path)
+}
+
+/// What we say of each address, and of the module.
+pub fn ours(file: &Path, build_id: &str, options: &Options, addresses: &[u64]) -> (Vec<Vec<Place>>, ModuleReport) {
+    let mut answers = vec![Vec::new(); addresses.len()];
+    let report = resolve_module(file, build_id, options, addresses, |number, places| answers[number] = places);
+    (answers, report)
+}
+
+/// No debug folders but these.
+pub fn only(debug_dirs: &[&Path]) -> Options {
+    Options { debug_dirs: debug_dirs.iter().map(|dir| dir.to_path_buf()).collect() }
+}
+
+/// The build id that `readelf` prints.
+pub fn build_id(file: &Path) -> String {
+    let notes = run("readelf", &["-n", file.to_str().unwrap()], Path::new("/"));
+    notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap().trim().to_owned()
+}
