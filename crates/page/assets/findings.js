@@ -1,0 +1,115 @@
+// Findings, the most expensive first, with what to do about each. The allocator chosen decides which figures stand
+// there: what is free on one is waste on another.
+
+const KIND_NAMES = { clownshoes: 'Clownshoes', growth: 'Growth', churn: 'Churn', leak: 'Live at end' };
+const KIND_HINTS = {
+  clownshoes: 'Requests a few bytes over a size class',
+  growth: 'Buffers that grow by too little',
+  churn: 'The same memory asked for and given back over and over',
+  leak: 'Never freed',
+};
+const ALL = 'all';
+
+function findingsSection(page) {
+  const { findings } = page;
+  const parts = findings.length === 0
+    ? [empty('Nothing was found that would be worth changing: no requests just over a size class, no slow buffer growth, no heavy churn and no leaks above the thresholds.')]
+    : findingsList(page);
+  if (page.uses_its_slop.length > 0) parts.push(usesItsSlop(page));
+  return parts;
+}
+
+function findingsList(page) {
+  const { findings } = page;
+  const state = { kind: ALL, allocator: ALL };
+  const shown = el('p', { class: 'note', 'aria-live': 'polite' });
+  const list = el('ol', { class: 'findings' });
+  const draw = () => {
+    const passing = findings.map((finding, index) => ({ finding, rank: index + 1, cost: costOn(finding, state.allocator) }))
+      .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind));
+    if (state.allocator !== ALL) passing.sort((a, b) => headlineBytes(b.cost).bytes - headlineBytes(a.cost).bytes);
+    const most = Math.max(1, ...passing.map(({ cost }) => headlineBytes(cost).bytes));
+    list.replaceChildren(...passing.map((item) => findingNode(page, item, most)));
+    shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}, the most expensive first.` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
+  };
+  const kinds = Object.keys(KIND_NAMES).filter((kind) => findings.some((finding) => finding.kind === kind));
+  const allocators = [...new Set(findings.flatMap((finding) => finding.costs.map((cost) => cost.allocator)))];
+  const controls = el('div', { class: 'controls' });
+  if (kinds.length > 1) {
+    const counted = (kind) => `${KIND_NAMES[kind]} ${findings.filter((finding) => finding.kind === kind).length}`;
+    controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind, counted(kind), KIND_HINTS[kind]])], ALL, (kind) => { state.kind = kind; draw(); }));
+  }
+  if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'Where it costs most'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
+  draw();
+  return [controls, shown, list];
+}
+
+// What a finding costs on the allocator chosen; undefined: nothing there.
+function costOn(finding, allocator) {
+  return finding.costs.find((cost) => cost.allocator === (allocator === ALL ? finding.basis : allocator)) ?? (allocator === ALL ? finding.costs[0] ?? { allocator: '', peak_bytes: 0, total_bytes: 0 } : undefined);
+}
+
+function headlineBytes(cost) {
+  return cost.peak_bytes > 0 ? { bytes: cost.peak_bytes, are: 'at peak' } : { bytes: cost.total_bytes, are: 'over the run' };
+}
+
+function findingNode(page, { finding, rank, cost }, most) {
+  const { bytes, are } = headlineBytes(cost);
+  const meta = [el('span', { class: 'chip', title: KIND_HINTS[finding.kind] }, KIND_NAMES[finding.kind] ?? finding.kind), el('span', {}, plural(finding.count, finding.count_of))];
+  if (cost.peak_bytes > 0 && cost.total_bytes > cost.peak_bytes) meta.push(el('span', {}, bytesNode(cost.total_bytes), ' over the run'));
+  meta.push(el('span', {}, `on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
+  const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
+    el('span', { class: 'finding-bytes' }, bytesNode(bytes), el('span', { class: 'muted' }, ` ${are}`), barNode(bytes / most, 'waste')),
+    el('span', { class: 'finding-meta' }, ...meta));
+  return el('li', {}, el('details', { open: rank === 1 }, head, findingBody(page, finding)));
+}
+
+function findingBody(page, finding) {
+  const pairs = [];
+  const { saving } = finding;
+  if (saving.peak_bytes > 0) pairs.push(['Would save at peak', bytesNode(saving.peak_bytes)]);
+  if (saving.total_bytes > 0) pairs.push(['Would save over the run', bytesNode(saving.total_bytes)]);
+  if (saving.copied_bytes > 0) pairs.push(['Would no longer copy or zero', bytesNode(saving.copied_bytes)]);
+  if (saving.requests > 0) pairs.push(['Requests it would spare', formatCount(saving.requests)]);
+  pairs.push(...finding.facts);
+  const confidence = `${finding.confidence[0].toUpperCase()}${finding.confidence.slice(1)}${finding.confidence_reason ? `: ${finding.confidence_reason}` : ''}`;
+  pairs.push(['Confidence', confidence]);
+  const body = el('div', { class: 'finding-body' },
+    finding.advice ? el('p', { class: 'advice' }, finding.advice) : null,
+    el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
+  if (finding.costs.length > 1) body.append(costTable(finding));
+  body.append(...findingStacks(page, finding));
+  return body;
+}
+
+function costTable(finding) {
+  return sortable('Waste now, by allocator', [
+    { title: 'Allocator', value: (row) => row.allocator },
+    { title: 'At peak', numeric: true, value: (row) => row.peak_bytes, cell: (row) => bytesNode(row.peak_bytes) },
+    { title: 'Over the run', numeric: true, value: (row) => row.total_bytes, cell: (row) => bytesNode(row.total_bytes) },
+  ], finding.costs, { noun: 'allocator' });
+}
+
+function findingStacks(page, finding) {
+  const stacks = finding.stacks.filter((share) => share.frames.length > 0);
+  if (stacks.length === 0) return [empty('No stack was recorded for this, so the place in the code is not known.')];
+  const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)}`;
+  const parts = [el('h3', {}, stacks.length === 1 ? 'Asked for by' : `Asked for by, the largest of ${plural(finding.stack_count, 'stack')} first`)];
+  stacks.forEach((share, index) => {
+    const stack = () => stackNode(page.frames, share.frames);
+    if (stacks.length === 1) parts.push(stack());
+    else parts.push(lazyDetails([el('span', { class: 'code' }, stackLine(page.frames, share.frames, 3)), el('span', { class: 'where' }, shareText(share))], stack, index === 0));
+  });
+  return parts;
+}
+
+function usesItsSlop(page) {
+  return el('div', {}, el('h3', {}, 'Not waste: sites that use their slop'),
+    note('These places ask how much of a block they may use (malloc_usable_size), so what the allocator gave beyond the request is not counted against them.'),
+    sortable('Sites that read their usable size', [
+      { title: 'Slop at peak', numeric: true, value: (row) => row.peak_slop_bytes, cell: (row) => bytesNode(row.peak_slop_bytes) },
+      { title: 'Slop over the run', numeric: true, value: (row) => row.total_slop_bytes, cell: (row) => bytesNode(row.total_slop_bytes) },
+      { title: 'Reads', numeric: true, value: (row) => row.reads, cell: (row) => formatCount(row.reads) },
+      { title: 'Site', class: 'wide', value: (row) => stackLine(page.frames, row.frames), cell: (row) => stackCell(page.frames, row.frames) },
+    ], page.uses_its_slop, { first: 8, sortBy: 0, noun: 'site' }));
+}

@@ -1,0 +1,141 @@
+// Reads the data, fills the sections, and keeps the choice of colours.
+
+const page = JSON.parse(byId('data').textContent);
+
+function headline() {
+  const { recording, totals } = page;
+  const name = recording.program || 'unnamed program';
+  byId('program').textContent = name;
+  byId('bar-name').textContent = 'heaplab';
+  byId('bar-name').title = page.writer;
+  const facts = [];
+  facts.push(recording.allocator ? `allocator ${recording.allocator}` : 'allocator not known');
+  facts.push(`ran ${formatTime(recording.duration_ns)}`);
+  facts.push(plural(recording.events, 'event'));
+  if (recording.process) facts.push(recording.processes > 1 ? `${recording.process}, one of ${plural(recording.processes, 'process')}` : recording.process);
+  else if (recording.processes > 1) facts.push(`${plural(recording.processes, 'process')} together`);
+  if (recording.architecture) facts.push(recording.architecture);
+  if (recording.began_unix_s) facts.push(formatDate(recording.began_unix_s));
+  byId('facts').replaceChildren(...facts.map((fact) => el('span', {}, fact)));
+  const notices = [];
+  if (recording.cut) notices.push(el('p', { class: 'notice', role: 'note' }, el('strong', {}, 'This recording was cut. '), recording.cut));
+  if (recording.losses.length) notices.push(el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Not everything was recorded. '), el('ul', {}, ...recording.losses.map((loss) => el('li', {}, loss)))));
+  byId('notices').replaceChildren(...notices);
+  byId('lead').replaceChildren(...leadSentence(totals));
+}
+
+function leadSentence(totals) {
+  if (totals.allocations === 0) return ['The program asked for no memory while it was recorded.'];
+  const parts = ['At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}, ${formatTime(totals.peak_ns)} into the run. `];
+  const first = page.findings[0];
+  if (first) {
+    const { bytes, are } = headlineBytes(costOn(first, ALL));
+    parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are}.`);
+  }
+  else parts.push('Nothing was found that would be worth changing.');
+  return parts;
+}
+
+function figures() {
+  const { totals } = page;
+  const figure = (name, value, detail) => el('div', {}, el('dt', {}, name), el('dd', {}, value, el('span', { class: 'where' }, detail)));
+  const items = [
+    figure('Peak, live', bytesNode(totals.peak_bytes), plural(totals.peak_objects, 'object')),
+    figure('Slop at peak', totals.peak_slop_bytes === null ? 'not measured' : bytesNode(totals.peak_slop_bytes),
+      totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of what was asked for`),
+    figure('Resident, largest', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : 'all memory of the process'),
+    figure('Asked for in all', bytesNode(totals.requested_bytes), plural(totals.allocations, 'allocation')),
+    figure('Reallocations', formatCount(totals.reallocations), `${plural(totals.frees, 'free')}`),
+    figure('Live at the end', bytesNode(totals.end_bytes), plural(totals.end_objects, 'object')),
+  ];
+  byId('figures').replaceChildren(...items);
+}
+
+function about() {
+  const { recording } = page;
+  const rows = [
+    ['Program', recording.program || 'not known'],
+    ['Process', recording.process || 'all'],
+    ['Allocator', recording.allocator || 'not known'],
+    ['Deaths', recording.death_rule || 'not known'],
+    ['Stacks', recording.stack_depth ? `up to ${recording.stack_depth} frames` : 'not recorded'],
+    ['Whole?', recording.cut ? `cut: ${recording.cut}` : recording.losses.length ? 'with losses, named above' : 'yes, nothing was lost'],
+  ];
+  const parts = [el('dl', { class: 'pairs' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))))];
+  if (page.left_out.length) parts.push(el('h3', {}, 'Left out to keep this page small'), el('ul', {}, ...page.left_out.map((text) => el('li', {}, text))));
+  return parts;
+}
+
+const SECTIONS = [
+  ['time', 'Time', timelineSection],
+  ['findings', 'Findings', findingsSection],
+  ['stacks', 'Stacks', stacksSection],
+  ['replay', 'Other heaps', replaySection],
+  ['slop', 'Slop', slopSection],
+  ['sizes', 'Sizes', sizesSection],
+  ['lifetimes', 'Lifetimes', lifetimesSection],
+  ['end', 'Live at end', endSection],
+  ['about', 'About', about],
+];
+
+// One broken section must not take the others with it; it says so where it would have stood.
+function fillSection([id, , make]) {
+  try {
+    byId(`${id}-body`).replaceChildren(...make(page));
+  } catch (error) {
+    console.error(error);
+    byId(`${id}-body`).replaceChildren(el('p', { class: 'notice' }, `This section could not be drawn: ${error.message}`));
+  }
+}
+
+const THEMES = [['auto', 'Auto', 'as the system'], ['light', 'Light', 'light'], ['dark', 'Dark', 'dark']];
+
+function theme() {
+  const button = byId('theme');
+  let index = 0;
+  try {
+    index = Math.max(0, THEMES.findIndex(([name]) => name === localStorage.getItem('heaplab-theme')));
+  } catch {
+    // A page opened from a file may have no storage; the choice then lasts as long as the page.
+  }
+  const apply = () => {
+    const [name, label, words] = THEMES[index];
+    document.documentElement.dataset.theme = name;
+    button.textContent = label;
+    button.setAttribute('aria-label', `Colours: ${words}`);
+    document.dispatchEvent(new Event('themechange'));
+  };
+  button.addEventListener('click', () => {
+    index = (index + 1) % THEMES.length;
+    apply();
+    try {
+      localStorage.setItem('heaplab-theme', THEMES[index][0]);
+    } catch {
+      // As above.
+    }
+  });
+  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => document.dispatchEvent(new Event('themechange')));
+  apply();
+}
+
+function navigation() {
+  byId('nav').replaceChildren(...SECTIONS.map(([id, label]) => el('a', { href: `#${id}` }, label)));
+  const links = new Map([...byId('nav').children].map((link) => [link.getAttribute('href').slice(1), link]));
+  const observer = new IntersectionObserver((entries) => {
+    for (const entry of entries) {
+      const link = links.get(entry.target.id);
+      if (entry.isIntersecting) link.setAttribute('aria-current', 'true');
+      else link.removeAttribute('aria-current');
+    }
+  }, { rootMargin: '-20% 0px -75% 0px' });
+  for (const [id] of SECTIONS) observer.observe(byId(id));
+}
+
+theme();
+headline();
+figures();
+navigation();
+SECTIONS.forEach(fillSection);
+byId('footer').textContent = `Made by ${page.writer}. Everything is in this file; nothing is loaded from elsewhere.`;
+window.addEventListener('beforeprint', () => document.querySelectorAll('.findings details').forEach((details) => { details.open = true; }));
+document.documentElement.dataset.ready = 'true';

@@ -1,0 +1,97 @@
+// The same workload on other heaps: ratios to the baseline with their intervals, on a logarithmic axis on which half
+// and twice lie equally far from 1.
+
+const OUTCOMES = { less: 'less', more: 'more', equivalent: 'equivalent', not_shown: 'no difference shown' };
+
+function replaySection(page) {
+  const replay = page.replay;
+  if (!replay || replay.heaps.length === 0) {
+    return [empty('This recording has not been replayed yet. Run ', el('code', {}, 'heaplab replay RECORDING --on glibc,jemalloc,mimalloc'), ' and make this page again to see how the same workload fares on other heaps.')];
+  }
+  const verdicts = replay.verdicts.length ? el('ul', { class: 'verdicts' }, ...replay.verdicts.map((text) => el('li', {}, text))) : null;
+  const plots = el('div', { class: 'ratio-plots' },
+    ratioPlot(replay, 'space_ratio', 'Space at peak', 'Resident', (heap) => (heap.space ? bytesNode(heap.space.peak_bytes) : '–')),
+    ratioPlot(replay, 'time_ratio', 'Time', 'An event', (heap) => (heap.event_ns === null ? '–' : `${heap.event_ns.toFixed(1)} ns`)));
+  const failures = replay.heaps.flatMap((heap) => heap.failures.map((text) => `${heap.name}: ${text}`));
+  return [verdicts, plots, spaceTable(replay),
+    failures.length ? el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Some measurements failed.'), el('ul', {}, ...failures.map((text) => el('li', {}, text)))) : null,
+    replay.cautions.length ? el('ul', { class: 'cautions' }, ...replay.cautions.map((text) => el('li', {}, text))) : null,
+    note([replay.settings, replay.machine].filter(Boolean).join(' ')),
+  ].filter(Boolean);
+}
+
+function ratioScale(heaps, key) {
+  const ends = heaps.flatMap((heap) => (heap[key] ? [heap[key].low, heap[key].high, heap[key].value] : [])).filter((value) => value > 0);
+  const reach = Math.max(1.25, ...ends.map((value) => Math.max(value, 1 / value))) * 1.08;
+  const scale = (value) => 50 + (50 * Math.log(Math.max(value, 1e-6))) / Math.log(reach);
+  const fine = reach < 2.3 ? [0.67, 0.8, 1.25, 1.5] : [0.01, 0.1, 0.25, 0.5, 2, 4, 10, 100];
+  const ticks = [1, ...fine.filter((tick) => scale(tick) > 4 && scale(tick) < 96)];
+  return { scale, ticks };
+}
+
+function ratioPlot(replay, key, title, column, absolute) {
+  const { heaps } = replay;
+  if (!heaps.some((heap) => heap[key])) return el('div', {}, el('h3', {}, title), empty(`Nothing to compare: ${title.toLowerCase()} was not measured on two heaps.`));
+  const { scale, ticks } = ratioScale(heaps, key);
+  const axis = el('span', { class: 'ratio-axis', 'aria-hidden': 'true' }, ...ticks.map((tick) => {
+    const label = el('span', {}, `${tick}×`);
+    label.style.left = `${scale(tick)}%`;
+    return label;
+  }));
+  const row = (heap) => {
+    const own = heap.name === replay.baseline;
+    const ratio = heap[key];
+    return el('tr', {}, el('th', { scope: 'row' }, heap.name, own ? el('span', { class: 'where' }, 'baseline') : null),
+      el('td', { class: 'num' }, absolute(heap)),
+      el('td', { class: 'ratio-cell' }, own ? whisker({ value: 1, low: 1, high: 1, outcome: 'baseline' }, ticks, scale) : ratio ? whisker(ratio, ticks, scale) : null),
+      el('td', { class: 'num' }, ...(own ? [formatRatio(1)] : ratio ? ratioText(ratio) : ['–'])));
+  };
+  const caption = `${title}, as a ratio to ${replay.baseline}; to the left of the line is better`;
+  const head = [el('th', { scope: 'col' }, 'Heap'), el('th', { scope: 'col', class: 'num' }, column), el('th', { scope: 'col' }, axis, el('span', { class: 'hidden' }, 'Plot')), el('th', { scope: 'col', class: 'num' }, 'Ratio')];
+  const table = el('table', { class: 'ratios' }, el('caption', {}, caption), el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...heaps.map(row)));
+  return el('div', {}, el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, table));
+}
+
+function whisker(ratio, ticks, scale) {
+  const box = svg('svg', { class: `whisker ${ratio.outcome}`, 'aria-hidden': 'true', width: '100%', height: 34 });
+  for (const tick of ticks) box.append(svg('line', { class: tick === 1 ? 'one' : 'tick', x1: `${scale(tick)}%`, x2: `${scale(tick)}%`, y1: 0, y2: 34 }));
+  const [low, high] = [scale(ratio.low), scale(ratio.high)];
+  if (ratio.high > ratio.low) {
+    box.append(svg('line', { class: 'reach', x1: `${low}%`, x2: `${high}%`, y1: 17, y2: 17 }));
+    for (const end of [low, high]) box.append(svg('line', { class: 'reach', x1: `${end}%`, x2: `${end}%`, y1: 12, y2: 22 }));
+  }
+  box.append(svg('circle', { cx: `${scale(ratio.value)}%`, cy: 17, r: 4.5 }));
+  return box;
+}
+
+function ratioText(ratio) {
+  const range = ratio.high > ratio.low ? `${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}` : 'exact';
+  return [formatRatio(ratio.value), el('span', { class: 'where' }, range), el('span', { class: `outcome ${ratio.outcome}` }, OUTCOMES[ratio.outcome] ?? ratio.outcome)];
+}
+
+function spaceTable(replay) {
+  const heaps = replay.heaps.filter((heap) => heap.space);
+  if (heaps.length === 0) return null;
+  const top = Math.max(1, ...heaps.map((heap) => heap.space.peak_bytes));
+  const cell = (value) => (value === null ? '–' : bytesNode(value));
+  const bytes = (title, key, hint) => ({ title, hint, numeric: true, value: (heap) => heap.space[key] ?? -1, cell: (heap) => cell(heap.space[key]) });
+  return el('div', {}, el('h3', {}, 'Resident bytes'), sortable('Resident bytes of each heap, the driver’s own taken off', [
+    { title: 'Heap', value: (heap) => heap.name, cell: (heap) => [heap.name, heap.version && heap.version !== heap.name ? el('span', { class: 'where' }, heap.version) : null].filter(Boolean) },
+    { title: 'Over the replay', class: 'spark-cell', value: (heap) => heap.space.peak_bytes, cell: (heap) => spark(heap.space, top) },
+    bytes('At peak', 'peak_bytes', 'At their largest'),
+    { title: 'Per byte live', numeric: true, hint: 'Resident bytes at the peak for each byte the program had live', value: (heap) => heap.space.resident_per_requested, cell: (heap) => formatRatio(heap.space.resident_per_requested) },
+    bytes('At the end', 'end_bytes', 'After the last event'),
+    bytes('After a trim', 'trimmed_bytes', 'After the heap was asked to give back what it can'),
+    bytes('Committed', 'committed_bytes', 'Largest committed bytes, as the heap says'),
+  ], heaps, { noun: 'heap' }));
+}
+
+// Resident bytes over the replay, above the bytes that the program had live; all heaps on one scale.
+function spark(space, top) {
+  const last = Math.max(1, space.curve_event.at(-1) ?? 1);
+  const points = (bytes) => bytes.map((value, index) => [(space.curve_event[index] / last) * 160, 34 - (value / top) * 32]);
+  if (space.curve_event.length < 2) return '–';
+  const requested = points(space.curve_requested_bytes);
+  return svg('svg', { class: 'spark', width: 160, height: 36, role: 'img', 'aria-label': `Resident bytes over the replay, at most ${formatBytes(space.peak_bytes)}` },
+    svg('path', { class: 'area', d: `${path([[0, 34], ...requested, [160, 34]])}Z` }), svg('path', { class: 'line', d: path(points(space.curve_bytes)) }));
+}

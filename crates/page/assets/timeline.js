@@ -1,0 +1,313 @@
+// Live bytes over time: one SVG, drawn again on zoom. The envelope (most bytes within a step) is filled, so that a peak
+// between two points is never lost; the line is what was live at the end of each step.
+
+const TIMELINE_HEIGHT = 280;
+const TIMELINE_MARGIN = { top: 26, right: 14, bottom: 28, left: 70 };
+
+function timelineSection(page) {
+  const line = page.timeline;
+  if (line.at.length === 0) return [empty('This recording has no events, so there is nothing to draw over time.')];
+  const chart = new TimelineChart(page);
+  const parts = [chart.controls, chart.box, chart.readout];
+  if (line.samples.time_ns.length === 0) {
+    if (line.axis !== 'time') parts.push(note('This trace has no time stamps, so the axis counts events.'));
+    parts.push(note('Resident memory was not sampled, so the chart shows only what the program asked for.'));
+  } else {
+    parts.push(note('Resident memory counts code, stacks and the allocator’s own space too; live bytes are what the program asked for and had not freed.'));
+  }
+  parts.push(timelineTable(page));
+  return parts;
+}
+
+function timelineTable(page) {
+  const { at: time, live_bytes: live, max_bytes: max, live_objects: objects } = page.timeline;
+  const step = Math.max(1, Math.ceil(time.length / 24));
+  const rows = [];
+  for (let end = step; end < time.length + step; end += step) {
+    const last = Math.min(end, time.length) - 1;
+    const most = Math.max(...max.slice(end - step, last + 1));
+    rows.push({ time: time[last + 1] ?? page.timeline.end, live: live[last], objects: objects[last], most });
+  }
+  const table = sortable('Live bytes over time, in steps', [
+    { title: 'Until', numeric: true, value: (row) => row.time, cell: (row) => positionText(page.timeline, row.time) },
+    { title: 'Live', numeric: true, value: (row) => row.live, cell: (row) => bytesNode(row.live) },
+    { title: 'Most within the step', numeric: true, value: (row) => row.most, cell: (row) => bytesNode(row.most) },
+    { title: 'Objects', numeric: true, value: (row) => row.objects, cell: (row) => formatCount(row.objects) },
+  ], rows, { first: 24 });
+  return el('details', { class: 'as-table' }, el('summary', {}, 'The same as a table'), table);
+}
+
+class TimelineChart {
+  constructor(page) {
+    this.page = page;
+    this.line = page.timeline;
+    this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), 1);
+    this.view = [0, this.end];
+    this.cursor = null;
+    this.drag = null;
+    this.resident = this.line.samples.time_ns.length > 0;
+    this.svg = svg('svg', { class: 'chart', height: TIMELINE_HEIGHT, tabindex: '0', role: 'application', 'aria-roledescription': 'chart', 'aria-describedby': 'time-help', 'aria-label': this.describe() });
+    this.box = el('div', { class: 'chart-box' }, this.svg);
+    this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
+    this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(0, this.end) }, 'Whole run');
+    this.controls = el('div', { class: 'controls' }, this.legend(), this.whole,
+      el('span', { class: 'help', id: 'time-help' }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.'));
+    this.listen();
+    redrawn(this.box, () => this.draw());
+  }
+
+  describe() {
+    const { peak_bytes: peak, end_bytes: end } = this.page.totals;
+    return `Live bytes over ${this.text(this.end)}: peak ${formatBytes(peak)} at ${this.text(this.line.peak_at)}, ${formatBytes(end)} at the end. The same is below as a table.`;
+  }
+
+  text(position) { return positionText(this.line, position); }
+
+  legend() {
+    const entry = (kind, text) => el('span', { class: 'key' }, el('span', { class: `swatch ${kind}`, 'aria-hidden': 'true' }), text);
+    const toggle = el('label', { class: 'key' }, el('input', { type: 'checkbox', checked: true, onchange: (event) => { this.resident = event.target.checked; this.draw(); } }),
+      el('span', { class: 'swatch resident', 'aria-hidden': 'true' }), 'resident memory');
+    return el('span', { class: 'legend' }, entry('live', 'live bytes'), this.resident ? toggle : null);
+  }
+
+  zoom(from, to) {
+    const least = this.end / 1e5;
+    if (to - from < least) return;
+    this.view = [Math.max(0, from), Math.min(this.end, to)];
+    this.whole.disabled = this.view[0] === 0 && this.view[1] === this.end;
+    this.draw();
+  }
+
+  get width() { return Math.max(280, this.box.clientWidth); }
+  get plot() { return this.width - TIMELINE_MARGIN.left - TIMELINE_MARGIN.right; }
+  x(time) { return TIMELINE_MARGIN.left + ((time - this.view[0]) / (this.view[1] - this.view[0])) * this.plot; }
+  y(bytes) { return TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom - (bytes / this.top) * (TIMELINE_HEIGHT - TIMELINE_MARGIN.top - TIMELINE_MARGIN.bottom); }
+  timeAt(event) {
+    const x = event.clientX - this.svg.getBoundingClientRect().left - TIMELINE_MARGIN.left;
+    return this.view[0] + Math.min(1, Math.max(0, x / this.plot)) * (this.view[1] - this.view[0]);
+  }
+
+  draw() {
+    const [from, to] = this.view;
+    const first = lowerBound(this.line.at, from);
+    const last = Math.min(this.line.at.length - 1, lowerBound(this.line.at, to));
+    const samples = this.resident ? this.line.samples : { time_ns: [], resident_bytes: [] };
+    const sampleFrom = Math.max(0, lowerBound(samples.time_ns, from) - 1);
+    const sampleTo = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, to) + 1);
+    let most = 1;
+    for (let i = Math.max(0, first - 1); i <= last; i += 1) most = Math.max(most, this.line.max_bytes[i]);
+    for (let i = sampleFrom; i < sampleTo; i += 1) most = Math.max(most, samples.resident_bytes[i]);
+    this.ticks = byteTicks(most);
+    this.top = this.ticks.at(-1);
+    const clip = { 'clip-path': 'url(#time-clip)' };
+    this.svg.setAttribute('width', this.width);
+    this.svg.replaceChildren(
+      svg('defs', {}, svg('clipPath', { id: 'time-clip' }, svg('rect', { x: TIMELINE_MARGIN.left, y: 0, width: this.plot, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom + 1 }))),
+      this.grid(),
+      svg('g', clip, svg('path', { class: 'area', d: this.areaPath(first, last) }), svg('path', { class: 'line', d: this.livePath(first, last) }),
+        svg('path', { class: 'line resident', d: this.samplePath(samples, sampleFrom, sampleTo) })),
+      this.marks(), this.peak(),
+      (this.brush = svg('rect', { class: 'brush', y: TIMELINE_MARGIN.top, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.top - TIMELINE_MARGIN.bottom, visibility: 'hidden' })),
+      (this.hair = svg('g', { class: 'hair', visibility: 'hidden' }, svg('line', { y1: TIMELINE_MARGIN.top, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }), svg('circle', { r: 4 }))));
+    this.point(this.cursor);
+  }
+
+  stepEnd(index) { return this.line.at[index + 1] ?? this.line.end; }
+
+  livePath(first, last) {
+    const points = [];
+    if (first === 0) points.push([this.line.at[0], 0]);
+    for (let i = Math.max(0, first - 1); i <= last; i += 1) points.push([this.stepEnd(i), this.line.live_bytes[i]]);
+    return path(points.map(([time, bytes]) => [this.x(time), this.y(bytes)]));
+  }
+
+  areaPath(first, last) {
+    const points = [];
+    for (let i = Math.max(0, first - 1); i <= last; i += 1) {
+      points.push([this.x(this.line.at[i]), this.y(this.line.max_bytes[i])], [this.x(this.stepEnd(i)), this.y(this.line.max_bytes[i])]);
+    }
+    if (points.length === 0) return '';
+    const floor = this.y(0);
+    return `${path([[points[0][0], floor], ...points, [points.at(-1)[0], floor]])}Z`;
+  }
+
+  samplePath(samples, from, to) {
+    const points = [];
+    for (let i = from; i < to; i += 1) points.push([this.x(samples.time_ns[i]), this.y(samples.resident_bytes[i])]);
+    return path(points);
+  }
+
+  grid() {
+    const bottom = TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom;
+    const group = svg('g', { class: 'grid' });
+    for (const tick of this.ticks) {
+      group.append(svg('line', { x1: TIMELINE_MARGIN.left, x2: this.width - TIMELINE_MARGIN.right, y1: this.y(tick), y2: this.y(tick) }),
+        svg('text', { x: TIMELINE_MARGIN.left - 8, y: this.y(tick) + 4, 'text-anchor': 'end' }, tick === 0 ? '0' : formatBytes(tick).replace(/\.0+ /, ' ')));
+    }
+    for (const tick of axisTicks(this.line, this.view[0], this.view[1], Math.max(2, Math.floor(this.plot / 110)))) {
+      group.append(svg('line', { x1: this.x(tick.time), x2: this.x(tick.time), y1: bottom, y2: bottom + 5 }),
+        svg('text', { x: this.x(tick.time), y: bottom + 19, 'text-anchor': 'middle' }, tick.label));
+    }
+    return group;
+  }
+
+  marks() {
+    const group = svg('g', { class: 'marks' });
+    let free = -Infinity;
+    for (const mark of this.line.marks) {
+      if (mark.at < this.view[0] || mark.at > this.view[1]) continue;
+      const x = this.x(mark.at);
+      const label = mark.name.length > 24 ? `${mark.name.slice(0, 23)}…` : mark.name;
+      const width = label.length * 6.6 + 8;
+      const flip = x + width > this.width;
+      group.append(svg('g', {}, svg('title', {}, `${mark.name}, ${this.text(mark.at)}`), svg('line', { x1: x, x2: x, y1: 16, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }),
+        (flip ? x - width : x) > free ? svg('text', { x: flip ? x - 4 : x + 4, y: 12, 'text-anchor': flip ? 'end' : 'start' }, label) : null));
+      free = Math.max(free, flip ? x : x + width);
+    }
+    return group;
+  }
+
+  peak() {
+    const { peak_bytes: bytes } = this.page.totals;
+    const at = this.line.peak_at;
+    if (at < this.view[0] || at > this.view[1] || bytes === 0) return svg('g');
+    const x = this.x(at);
+    const right = x > this.width - 150;
+    const group = svg('g', { class: 'peak' }, svg('circle', { cx: x, cy: this.y(bytes), r: 4.5 }));
+    group.append(svg('text', { x: right ? x - 9 : x + 9, y: Math.max(TIMELINE_MARGIN.top + 2, this.y(bytes) - 6), 'text-anchor': right ? 'end' : 'start' }, `peak ${formatBytes(bytes)}`));
+    return group;
+  }
+
+  point(index) {
+    this.cursor = index;
+    const [from, to] = this.view;
+    if (index === null || this.stepEnd(index) < from || this.line.at[index] > to) {
+      this.hair.setAttribute('visibility', 'hidden');
+      this.readout.replaceChildren(el('span', {}, `${this.text(from)} to ${this.text(to)} shown. `), el('span', { class: 'muted' }, 'Point at the chart to read a moment.'));
+      return;
+    }
+    const x = this.x(Math.min(this.stepEnd(index), to));
+    const [hair, dot] = this.hair.children;
+    hair.setAttribute('x1', x);
+    hair.setAttribute('x2', x);
+    dot.setAttribute('cx', x);
+    dot.setAttribute('cy', this.y(this.line.live_bytes[index]));
+    this.hair.setAttribute('visibility', 'visible');
+    this.readout.replaceChildren(...this.reading(index));
+  }
+
+  reading(index) {
+    const time = this.stepEnd(index);
+    const parts = [el('strong', {}, this.text(time)), ' live ', bytesNode(this.line.live_bytes[index]), ` in ${plural(this.line.live_objects[index], 'object')}`];
+    if (this.line.max_bytes[index] > this.line.live_bytes[index]) parts.push(', most within this step ', bytesNode(this.line.max_bytes[index]));
+    const samples = this.line.samples;
+    const sample = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, time + 1)) - 1;
+    if (sample >= 0) parts.push(', resident ', bytesNode(samples.resident_bytes[sample]));
+    const near = this.line.marks.filter((mark) => mark.at <= time).at(-1);
+    if (near) parts.push(`, after “${near.name}”`);
+    return parts;
+  }
+
+  listen() {
+    const target = this.svg;
+    target.addEventListener('pointermove', (event) => this.move(event));
+    target.addEventListener('pointerleave', () => { if (!this.drag) this.point(null); });
+    target.addEventListener('pointerdown', (event) => {
+      if (event.button !== 0) return;
+      this.drag = this.timeAt(event);
+      target.setPointerCapture(event.pointerId);
+    });
+    target.addEventListener('pointerup', (event) => this.drop(event));
+    target.addEventListener('pointercancel', () => { this.drag = null; this.brush.setAttribute('visibility', 'hidden'); });
+    target.addEventListener('dblclick', () => this.zoom(0, this.end));
+    target.addEventListener('keydown', (event) => this.key(event));
+  }
+
+  move(event) {
+    const time = this.timeAt(event);
+    this.point(Math.max(0, lowerBound(this.line.at, time) - 1));
+    if (this.drag === null) return;
+    const [a, b] = [this.x(Math.min(this.drag, time)), this.x(Math.max(this.drag, time))];
+    this.brush.setAttribute('x', a);
+    this.brush.setAttribute('width', b - a);
+    this.brush.setAttribute('visibility', 'visible');
+  }
+
+  drop(event) {
+    if (this.drag === null) return;
+    const time = this.timeAt(event);
+    const [a, b] = [Math.min(this.drag, time), Math.max(this.drag, time)];
+    this.drag = null;
+    this.brush.setAttribute('visibility', 'hidden');
+    if (this.x(b) - this.x(a) > 8) this.zoom(a, b);
+  }
+
+  key(event) {
+    const times = this.line.at;
+    const here = this.cursor ?? Math.min(times.length - 1, lowerBound(times, (this.view[0] + this.view[1]) / 2));
+    const stride = Math.max(1, Math.round(times.length / (event.shiftKey ? 20 : 200)));
+    const middle = times[here];
+    const span = this.view[1] - this.view[0];
+    const around = (factor) => this.zoom(middle - (middle - this.view[0]) * factor, middle + (this.view[1] - middle) * factor);
+    const actions = {
+      ArrowLeft: () => this.point(Math.max(0, here - stride)),
+      ArrowRight: () => this.point(Math.min(times.length - 1, here + stride)),
+      Home: () => this.point(0),
+      End: () => this.point(times.length - 1),
+      '+': () => around(0.5),
+      '=': () => around(0.5),
+      '-': () => (span * 2 >= this.end ? this.zoom(0, this.end) : around(2)),
+      Escape: () => this.zoom(0, this.end),
+    };
+    if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    actions[event.key]();
+  }
+}
+
+function path(points) {
+  return points.map(([x, y], index) => `${index === 0 ? 'M' : 'L'}${x.toFixed(1)},${y.toFixed(1)}`).join('');
+}
+
+// The first index whose value is not below `wanted`.
+function lowerBound(sorted, wanted) {
+  let low = 0;
+  let high = sorted.length;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (sorted[middle] < wanted) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+// Round numbers of bytes from 0 to at least `most`: 1, 2 or 5 times a power of ten in the unit that fits.
+function byteTicks(most) {
+  let unit = 1;
+  while (most / unit >= 1024) unit *= 1024;
+  const step = roundStep(most / unit / 4) * unit;
+  const ticks = [];
+  for (let tick = 0; tick < most + step * 0.999; tick += Math.max(step, 1)) ticks.push(tick);
+  return ticks;
+}
+
+function roundStep(rough) {
+  const power = 10 ** Math.floor(Math.log10(rough));
+  return [1, 2, 2.5, 5, 10].find((factor) => factor * power >= rough) * power;
+}
+
+// A position on the axis in words: a time, or a number of events where the trace has no times.
+function positionText(line, position) {
+  return line.axis === 'time' ? formatTime(position) : `event ${formatCount(position)}`;
+}
+
+function axisTicks(line, from, to, wanted) {
+  const step = roundStep((to - from) / wanted);
+  const ticks = [];
+  const [scale, unit] = line.axis === 'time' ? (TIME_UNITS.find(([size]) => to >= size) ?? [1, 'ns']) : [1, 'events'];
+  const digits = Math.max(0, Math.min(9, (String(Number((step / scale).toPrecision(6))).split('.')[1] ?? '').length));
+  for (let at = Math.ceil(from / step) * step; at <= to; at += step) {
+    ticks.push({ time: at, label: line.axis === 'time' ? `${(at / scale).toFixed(digits)} ${unit}` : formatCount(at) });
+  }
+  return ticks;
+}

@@ -1,0 +1,146 @@
+//! From what the analyses found to what the page shows. Each file fills one part of the model.
+
+mod findings;
+mod flame;
+mod names;
+mod replay;
+mod sizes;
+mod timeline;
+mod words;
+
+use crate::{compose::shorten, limits, model};
+use heaplab_experiment::results::Results;
+use heaplab_findings::Findings;
+use heaplab_profile::{Lifetime, Profile};
+use heaplab_trace::{bundle::Meta, tables::Tables};
+use names::Names;
+
+/// What a page is made of.
+#[derive(Clone, Copy, Debug)]
+pub struct Sources<'a> {
+    /// The recording as a whole.
+    pub meta: &'a Meta,
+    /// What its events refer to.
+    pub tables: &'a Tables,
+    /// Row of `processes` that `profile` is about; `None`: all.
+    pub process: Option<u32>,
+    /// What the pass found.
+    pub profile: &'a Profile,
+    /// What to change.
+    pub findings: &'a Findings,
+    /// The same workload on other heaps, where it was replayed.
+    pub replay: Option<&'a Results>,
+}
+
+/// What the page of these sources shows.
+pub fn page(sources: &Sources<'_>) -> model::Page {
+    let Sources { meta, tables, profile, findings, .. } = *sources;
+    let mut left_out = Vec::new();
+    let mut names = Names::default();
+    let timeline = timeline::timeline(sources, &mut left_out);
+    let flame = flame::flame(tables, &profile.stacks, &mut names, &mut left_out);
+    let listed = findings::findings(tables, findings, &mut names, &mut left_out);
+    let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
+    let live_at_end = live_at_end(sources, &mut names, &mut left_out);
+    left_out.extend(findings.limits.iter().cloned());
+    if profile.totals.grouped_requests > 0 {
+        left_out.push(format!(
+            "Sizes: {} requests have sizes that share rows, because there were too many distinct ones.",
+            words::count(profile.totals.grouped_requests)
+        ));
+    }
+    model::Page {
+        writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
+        recording: recording(sources),
+        totals: totals(sources),
+        timeline,
+        sizes: sizes::sizes(profile),
+        slop: sizes::slop(meta, profile, findings),
+        flame,
+        findings: listed,
+        uses_its_slop,
+        live_at_end,
+        lifetimes: lifetimes(&profile.lifetimes.by_time),
+        lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
+        replay: sources.replay.map(replay::replay),
+        left_out,
+        frames: names.into_rows(),
+    }
+}
+
+fn recording(sources: &Sources<'_>) -> model::Recording {
+    let Sources { meta, tables, .. } = *sources;
+    let process = sources.process.and_then(|row| tables.processes.get(row as usize));
+    let name = |process: &heaplab_trace::tables::Process| {
+        format!("process {} ({})", process.pid, process.executable.rsplit('/').next().unwrap_or_default())
+    };
+    model::Recording {
+        program: shorten(&meta.program, limits::NAME_CHARS),
+        process: process.map(name).unwrap_or_default(),
+        processes: tables.processes.len(),
+        allocator: meta.allocator.clone(),
+        death_rule: meta.death_rule.clone(),
+        stack_depth: meta.stack_depth,
+        architecture: meta.architecture.clone(),
+        began_unix_s: meta.began_unix_s,
+        duration_ns: meta.duration_ns,
+        events: sources.profile.totals.events,
+        cut: meta.cut.clone(),
+        losses: meta.losses.clone(),
+    }
+}
+
+fn totals(sources: &Sources<'_>) -> model::Totals {
+    let profile = sources.profile;
+    let resident = timeline::resident(sources.tables, sources.process);
+    model::Totals {
+        allocations: profile.totals.allocations,
+        frees: profile.totals.frees,
+        reallocations: profile.totals.reallocations,
+        requested_bytes: profile.totals.requested_bytes,
+        failed_requests: profile.totals.failed_requests,
+        peak_bytes: profile.peak.live.bytes,
+        peak_objects: profile.peak.live.objects,
+        peak_ns: profile.peak.time_ns,
+        peak_slop_bytes: profile.is_measured().then(|| profile.peak.live.slop_bytes()),
+        end_bytes: profile.end.live.bytes,
+        end_objects: profile.end.live.objects,
+        resident_peak_bytes: resident.iter().map(|(_, bytes)| *bytes).max(),
+    }
+}
+
+fn live_at_end(sources: &Sources<'_>, names: &mut Names, left_out: &mut Vec<String>) -> Vec<model::LiveStack> {
+    let mut rows: Vec<_> = sources.profile.stacks.iter().filter(|row| row.at_end.objects > 0).collect();
+    if rows.iter().all(|row| row.stack == heaplab_trace::NO_STACK) {
+        return Vec::new();
+    }
+    rows.sort_by(|a, b| b.at_end.bytes.cmp(&a.at_end.bytes).then(a.stack.cmp(&b.stack)));
+    if let Some(rest) = rows.get(limits::LIVE_STACKS..).filter(|rest| !rest.is_empty()) {
+        let bytes = rest.iter().map(|row| row.at_end.bytes).sum();
+        left_out.push(format!(
+            "Live at the end: {} further stacks with {} together.",
+            words::count(rest.len() as u64),
+            words::bytes(bytes)
+        ));
+    }
+    let rows = rows.into_iter().take(limits::LIVE_STACKS);
+    rows.map(|row| model::LiveStack {
+        bytes: row.at_end.bytes,
+        objects: row.at_end.objects,
+        frames: names.stack(sources.tables, row.stack),
+    })
+    .collect()
+}
+
+/// The rows begin at 0 and powers of two; each ends where twice its beginning is.
+fn lifetimes(rows: &[Lifetime]) -> Vec<model::LifetimeBucket> {
+    let first = rows.iter().position(|row| row.objects > 0).unwrap_or(0);
+    let last = rows.iter().rposition(|row| row.objects > 0).map_or(0, |last| last + 1);
+    let bucket = |row: &Lifetime| model::LifetimeBucket {
+        from: row.from,
+        to: row.from.saturating_mul(2).max(1),
+        objects: row.objects,
+        bytes: row.bytes,
+    };
+    rows.get(first..last).unwrap_or_default().iter().map(bucket).collect()
+}

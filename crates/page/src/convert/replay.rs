@@ -1,0 +1,90 @@
+//! The replay's results as the page shows them.
+
+use super::words;
+use crate::{limits, model};
+use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Touch};
+
+pub(crate) fn replay(results: &Results) -> model::Replay {
+    let baseline = results.heaps.first().map(|heap| heap.heap.clone()).unwrap_or_default();
+    model::Replay {
+        baseline,
+        settings: settings(results),
+        machine: machine(results),
+        confidence: results.settings.confidence,
+        heaps: results.heaps.iter().map(|heap| heap_row(results, heap)).collect(),
+        verdicts: results.verdict.clone(),
+        cautions: results.cautions.clone(),
+    }
+}
+
+fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
+    let ratio = |measure| {
+        results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure).map(ratio_row)
+    };
+    model::ReplayHeap {
+        name: heap.heap.clone(),
+        version: heap.version.clone(),
+        space: heap.space.as_ref().map(space_row),
+        event_ns: heap.time.as_ref().map(|time| time.ns_per_event.value),
+        space_ratio: ratio(Measure::Space),
+        time_ratio: ratio(Measure::Time),
+        failures: heap
+            .failures
+            .iter()
+            .map(|failure| format!("{} cell of block {}: {}", failure.kind, failure.block, failure.reason))
+            .collect(),
+    }
+}
+
+fn ratio_row(comparison: &Comparison) -> model::Ratio {
+    let outcome = match comparison.outcome {
+        Outcome::Less => "less",
+        Outcome::More => "more",
+        Outcome::Equivalent => "equivalent",
+        Outcome::NotShown => "not_shown",
+    };
+    model::Ratio { value: comparison.ratio.value, low: comparison.ratio.low, high: comparison.ratio.high, outcome: outcome.into() }
+}
+
+fn space_row(space: &Space) -> model::ReplaySpace {
+    let group = space.curve.len().div_ceil(limits::CURVE_POINTS).max(1);
+    // Of each group the moment with most resident bytes, so that the peak is never thinned away.
+    let curve: Vec<_> = space.curve.chunks(group).filter_map(|moments| moments.iter().max_by_key(|moment| moment.resident_bytes)).collect();
+    model::ReplaySpace {
+        peak_bytes: space.peak_resident_bytes,
+        end_bytes: space.end_resident_bytes,
+        trimmed_bytes: space.trimmed_resident_bytes,
+        committed_bytes: space.peak_committed_bytes,
+        resident_per_requested: space.resident_per_requested,
+        curve_event: curve.iter().map(|moment| moment.event).collect(),
+        curve_bytes: curve.iter().map(|moment| moment.resident_bytes).collect(),
+        curve_requested_bytes: curve.iter().map(|moment| moment.requested_bytes).collect(),
+    }
+}
+
+fn settings(results: &Results) -> String {
+    let settings = &results.settings;
+    let touched = match settings.touch {
+        Touch::All => "one store in every page of every block",
+        Touch::Known => "one store in every page of every block that was not asked for zeroed",
+        Touch::None => "blocks not written",
+    };
+    let order = if settings.threads { "per thread" } else { "in recorded order on one thread" };
+    let blocks = match settings.reps {
+        1 => "1 block".to_owned(),
+        reps => format!("{} blocks", words::count(u64::from(reps))),
+    };
+    format!("Replayed {order}; {touched}. Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
+}
+
+fn machine(results: &Results) -> String {
+    let machine = &results.machine;
+    let mut parts = Vec::new();
+    if !machine.processor.is_empty() {
+        parts.push(machine.processor.clone());
+    }
+    if !machine.kernel.is_empty() {
+        parts.push(format!("Linux {}", machine.kernel));
+    }
+    if parts.is_empty() { String::new() } else { format!("Measured on {}.", parts.join(", ")) }
+}

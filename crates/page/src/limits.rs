@@ -1,0 +1,27 @@
+//! How much of everything a page holds. A page is read by a person and opened on a phone: what is beyond these is
+//! summed up and said, never dropped in silence.
+
+/// Steps of the timeline.
+pub const TIMELINE_POINTS: usize = 2048;
+/// Samples of resident memory.
+pub const SAMPLES: usize = 2048;
+/// Named moments.
+pub const MARKS: usize = 200;
+/// Rows of each counts table.
+pub const COUNT_ROWS: usize = 300;
+/// Size classes of each allocator.
+pub const SLOP_CLASSES: usize = 100;
+/// Nodes of the flame graph.
+pub const FLAME_NODES: usize = 12_000;
+/// Levels of the flame graph.
+pub const FLAME_DEPTH: usize = 512;
+/// Findings.
+pub const FINDINGS: usize = 200;
+/// Stacks live at the end.
+pub const LIVE_STACKS: usize = 200;
+/// Frames of a stack in a table.
+pub const STACK_FRAMES: usize = 128;
+/// Points of each heap's curve of resident bytes.
+pub const CURVE_POINTS: usize = 256;
+/// Characters of a name (C++ names reach tens of thousands).
+pub const NAME_CHARS: usize = 600;
