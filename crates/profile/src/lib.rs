@@ -15,14 +15,30 @@
 //! # To whom bytes belong
 //! A live object's bytes belong to the stack that last sized it: after a realloc that is the stack of the realloc.
 //! Requests are births and reallocations alike, because each is a question to the allocator and has its own slop.
+//!
+//! ```
+//! use heaplab_profile::{NoObserver, Options, profile};
+//! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
+//!
+//! let birth = |object, size| Event { op: Op::Alloc, object, size, ..Event::default() };
+//! let death = |object| Event { op: Op::Free, object, ..Event::default() };
+//! let events = [birth(0, 100), birth(1, 50), death(0), birth(2, 20)];
+//! let profile = profile(&Tables::default(), &mut Slice(&events), &Options::default(), &mut NoObserver)?;
+//! assert_eq!((profile.peak.row, profile.peak.live.bytes), (1, 150));
+//! assert_eq!(profile.end.live.bytes, 70);
+//! # Ok::<(), heaplab_trace::TraceError>(())
+//! ```
 
 mod live;
 mod model;
+mod moments;
 mod observe;
 mod options;
 mod pass;
 mod processes;
 mod sizes;
+mod stacks;
+mod threads;
 mod timeline;
 mod tracked;
 

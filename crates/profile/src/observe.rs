@@ -43,6 +43,8 @@ pub trait Observer {
     fn resized(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _before: &Object, _after: &Object) {}
     /// An object died.
     fn died(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
+    /// An object is still live after the last event.
+    fn survived(&mut self, _now: &Instant, _id: ObjectId, _object: &Object) {}
     /// The program asked for the usable size of an object.
     fn usable_size_read(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
 }

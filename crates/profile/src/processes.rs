@@ -1,6 +1,8 @@
 //! Which process of a recording to look at.
 
-use heaplab_trace::{EventSource, TraceError};
+use crate::live::{IntegerMap, Live};
+use crate::observe::Object;
+use heaplab_trace::{EventSource, ObjectId, Op, TraceError};
 use serde::Serialize;
 
 /// The size of one process.
@@ -14,11 +16,47 @@ pub struct ProcessPeak {
     pub peak_bytes: u64,
 }
 
-/// The peaks of all processes that have events, largest first.
+/// The peaks of all processes that have events, largest first (ties: the earlier process).
 ///
 /// # Errors
 /// What the source fails with.
 pub fn process_peaks<S: EventSource>(source: &mut S) -> Result<Vec<ProcessPeak>, TraceError> {
-    let _ = source;
-    todo!()
+    let mut live = Live::default();
+    let mut arenas: IntegerMap<u32, Vec<ObjectId>> = IntegerMap::default();
+    let mut processes: IntegerMap<u32, (ProcessPeak, u64)> = IntegerMap::default();
+    let fresh = |process| (ProcessPeak { process, ..ProcessPeak::default() }, 0u64);
+    source.for_each(|event| {
+        let (peak, now) = processes.entry(event.process).or_insert_with(|| fresh(event.process));
+        peak.events += 1;
+        if !event.counts() {
+            return Ok(());
+        }
+        // The owner's sum is kept in the object's own row of the table, because another process cannot free it.
+        let drop = |now: &mut u64, object: Option<Object>| *now = now.saturating_sub(object.map_or(0, |object| object.size));
+        match event.op {
+            Op::Alloc => {
+                live.insert(event.object, Object { size: event.size, ..Object::default() });
+                *now = now.saturating_add(event.size);
+                if event.arena != 0 {
+                    arenas.entry(event.arena).or_default().push(event.object);
+                }
+            }
+            Op::Realloc => {
+                if let Some(object) = live.get_mut(event.object) {
+                    *now = now.saturating_sub(object.size).saturating_add(event.size);
+                    object.size = event.size;
+                }
+            }
+            Op::Free => drop(now, live.remove(event.object)),
+            Op::ArenaDeath => {
+                arenas.remove(&event.arena).unwrap_or_default().into_iter().for_each(|object| drop(now, live.remove(object)));
+            }
+            _ => {}
+        }
+        peak.peak_bytes = peak.peak_bytes.max(*now);
+        Ok(())
+    })?;
+    let mut peaks: Vec<ProcessPeak> = processes.into_values().map(|(peak, _)| peak).collect();
+    peaks.sort_by(|a, b| b.peak_bytes.cmp(&a.peak_bytes).then(a.process.cmp(&b.process)));
+    Ok(peaks)
 }

@@ -1,0 +1,173 @@
+//! The streaming pass against a plain model that keeps everything: same sums, same peak, same rows at the peak.
+
+use heaplab_profile::{Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile};
+use heaplab_trace::source::Slice;
+use heaplab_trace::tables::{StackNode, Tables};
+use heaplab_trace::{Event, Flags, Op};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+
+const STACKS: usize = 6;
+
+fn tables() -> Tables {
+    Tables { stacks: vec![StackNode::default(); STACKS], ..Tables::default() }
+}
+
+fn run(events: &[Event], options: &Options) -> Profile {
+    profile(&tables(), &mut Slice(events), options, &mut NoObserver).unwrap()
+}
+
+/// Turns loose choices into a legal workload.
+fn workload(choices: &[(u8, u16, u16)]) -> Vec<Event> {
+    let mut live: Vec<u64> = Vec::new();
+    let mut born = 0;
+    let mut events = Vec::new();
+    for (row, &(what, size, pick)) in choices.iter().enumerate() {
+        let stack = u32::from(pick) % STACKS as u32;
+        let base = Event {
+            size: size.into(),
+            usable: u64::from(size).next_multiple_of(16),
+            stack,
+            thread: u32::from(what) % 3,
+            time_ns: row as u64 * 10 + 1,
+            ..Event::default()
+        };
+        let at = usize::from(pick) % live.len().max(1);
+        match what % 8 {
+            0..=2 => {
+                events.push(Event { op: Op::Alloc, object: born, ..base });
+                live.push(born);
+                born += 1;
+            }
+            3 | 4 if !live.is_empty() => {
+                let (size, usable, stack) = (0, 0, 0);
+                events.push(Event { op: Op::Free, object: live.swap_remove(at), size, usable, stack, ..base });
+            }
+            5 | 6 if !live.is_empty() => {
+                let flags = if what > 100 { Flags::MOVED } else { Flags::default() };
+                events.push(Event { op: Op::Realloc, object: live[at], flags, ..base });
+            }
+            7 => events.push(Event { op: Op::Alloc, flags: Flags::FAILED, ..base }),
+            _ => events.push(Event { op: Op::Free, flags: Flags::INHERITED, object: 1 << 40, ..base }),
+        }
+    }
+    events
+}
+
+/// Live objects by id as (size, usable, stack), after every event.
+fn model(events: &[Event]) -> Vec<BTreeMap<u64, (u64, u64, u32)>> {
+    let mut live = BTreeMap::new();
+    events
+        .iter()
+        .map(|event| {
+            if event.counts() {
+                match event.op {
+                    Op::Alloc | Op::Realloc => drop(live.insert(event.object, (event.size, event.usable, event.stack))),
+                    _ => drop(live.remove(&event.object)),
+                }
+            }
+            live.clone()
+        })
+        .collect()
+}
+
+fn sum<'a>(objects: impl Iterator<Item = &'a (u64, u64, u32)>) -> Amount {
+    objects.fold(Amount::default(), |sum, (bytes, usable, _)| Amount {
+        objects: sum.objects + 1,
+        bytes: sum.bytes + bytes,
+        usable_bytes: sum.usable_bytes + usable,
+    })
+}
+
+proptest! {
+    #[test]
+    fn everything_agrees(choices in prop::collection::vec(any::<(u8, u16, u16)>(), 1..400), at in 0..400u64) {
+        let events = workload(&choices);
+        let states = model(&events);
+        let at = at.min(events.len() as u64 - 1);
+        let moments = vec![
+            MomentRequest { name: "row".into(), at: At::Row(at) },
+            MomentRequest { name: "time".into(), at: At::Time(at * 10 + 1) },
+        ];
+        let profile = run(&events, &Options { moments, timeline_points: 16, ..Options::default() });
+
+        let peak_bytes = states.iter().map(|state| sum(state.values()).bytes).max().unwrap_or(0);
+        prop_assert_eq!(profile.peak.live.bytes, peak_bytes);
+        if peak_bytes > 0 {
+            let row = states.iter().position(|state| sum(state.values()).bytes == peak_bytes).unwrap();
+            prop_assert_eq!(profile.peak.row, row as u64);
+            prop_assert_eq!(profile.peak.live, sum(states[row].values()));
+            for stack in &profile.stacks {
+                prop_assert_eq!(stack.at_peak, sum(states[row].values().filter(|object| object.2 == stack.stack)));
+            }
+            for size in &profile.sizes {
+                prop_assert_eq!(size.at_peak, sum(states[row].values().filter(|object| object.0 == size.request)));
+            }
+        }
+        let end = states.last().unwrap();
+        prop_assert_eq!(profile.end.live, sum(end.values()));
+        for stack in &profile.stacks {
+            prop_assert_eq!(stack.at_end, sum(end.values().filter(|object| object.2 == stack.stack)));
+            prop_assert_eq!(stack.requested.objects, stack.released.objects + stack.at_end.objects);
+            prop_assert_eq!(stack.requested.objects, stack.allocations + stack.reallocations);
+        }
+        for moment in &profile.moments {
+            prop_assert_eq!(moment.row, at, "{}", &moment.name);
+            let state = &states[at as usize];
+            prop_assert_eq!(moment.live, sum(state.values()));
+            for stack in &moment.stacks {
+                prop_assert_eq!(stack.live, sum(state.values().filter(|object| object.2 == stack.stack)));
+            }
+        }
+        prop_assert_eq!(profile.timeline.axis, TimelineAxis::Time);
+        prop_assert_eq!(profile.timeline.points.iter().map(|point| point.max_bytes).max(), Some(peak_bytes));
+        let totals = &profile.totals;
+        prop_assert_eq!(totals.frees, profile.lifetimes.by_time.iter().map(|bucket| bucket.objects).sum::<u64>());
+        prop_assert_eq!(totals.requests, profile.sizes.iter().map(|size| size.requested.objects).sum::<u64>());
+        prop_assert_eq!(totals.requested_bytes, profile.threads.iter().map(|thread| thread.requested.bytes).sum::<u64>());
+        prop_assert_eq!(totals.failed_requests, events.iter().filter(|event| event.has(Flags::FAILED)).count() as u64);
+        prop_assert_eq!(totals.inherited_rows, events.iter().filter(|event| event.has(Flags::INHERITED)).count() as u64);
+    }
+}
+
+#[test]
+fn an_arena_takes_its_objects_with_it() {
+    let alloc = |object, arena| Event { object, arena, size: 100, ..Event::default() };
+    let free = Event { op: Op::Free, object: 1, ..Event::default() };
+    let events = [alloc(0, 0), alloc(1, 7), alloc(2, 7), free, Event { op: Op::ArenaDeath, arena: 7, ..Event::default() }];
+    let profile = run(&events, &Options::default());
+    assert_eq!(profile.totals.frees, 2);
+    assert_eq!(profile.end.live.objects, 1);
+    assert_eq!(profile.timeline.axis, TimelineAxis::Events);
+}
+
+#[test]
+fn temporary_is_per_thread_and_short_lived_is_in_bytes() {
+    let alloc = |object, thread, size| Event { object, thread, size, stack: 1, ..Event::default() };
+    let free = |object, thread| Event { op: Op::Free, object, thread, ..Event::default() };
+    // Object 0 is temporary although another thread allocates in between; object 2 is not, and outlives the limit.
+    let events = [alloc(0, 0, 8), alloc(1, 1, 8), free(0, 0), alloc(2, 0, 8), alloc(3, 0, 2 << 20), free(2, 0), free(3, 0)];
+    let profile = run(&events, &Options::default());
+    assert_eq!(profile.totals.temporary, 2);
+    assert_eq!(profile.stack(1).unwrap().short_lived, 2);
+    assert_eq!(profile.threads[0].cross_thread_frees, 0);
+}
+
+#[test]
+fn what_no_program_can_do_is_an_error_with_its_row() {
+    let alloc = Event { size: 8, ..Event::default() };
+    let cases = [
+        (vec![alloc, alloc], "event 1: object 0 is born a second time"),
+        (vec![Event { size: u64::MAX, ..alloc }], "event 0: an object of 18446744073709551615 bytes"),
+        (vec![Event { usable: u64::MAX, ..alloc }], "event 0: an object of 18446744073709551615 bytes"),
+        (vec![Event { stack: 6, ..alloc }], "event 0: stack 6 is not in the table of 6 stacks"),
+        (vec![Event { thread: u32::MAX, ..alloc }], "event 0: thread 4294967295 is beyond any table"),
+    ];
+    for (events, message) in cases {
+        let error = profile(&tables(), &mut Slice(&events), &Options::default(), &mut NoObserver).unwrap_err().to_string();
+        assert!(error.contains(message), "{error}");
+    }
+    let strangers = [Event { op: Op::Free, object: 9, ..Event::default() }, Event { op: Op::Realloc, object: 9, ..Event::default() }];
+    assert_eq!(run(&strangers, &Options::default()).totals.unmatched_rows, 2);
+    assert_eq!(run(&[], &Options::default()).totals, heaplab_profile::Totals::default());
+}
