@@ -1,0 +1,119 @@
+//! A C allocator as a heap. The functions differ, what a request becomes does not: `malloc` where nothing is asked for,
+//! `calloc` where zeroes are, `posix_memalign` where an alignment is, so that each is called as the program called it.
+
+use heaplab_heap::{Allocating, CheckError, Footprint, Request};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+/// The functions of a C allocator. All are safe to call from any thread.
+///
+/// # Safety
+/// The functions do what the C standard and POSIX say of those with their names.
+pub unsafe trait Malloc: Copy + Send + 'static {
+    /// `malloc(size)`.
+    fn malloc(&self, size: usize) -> *mut c_void;
+    /// `calloc(1, size)`.
+    fn calloc(&self, size: usize) -> *mut c_void;
+    /// `posix_memalign`, or null; `align` is a power of two and at least that of a pointer.
+    fn memalign(&self, align: usize, size: usize) -> *mut c_void;
+    /// `realloc(block, size)`.
+    ///
+    /// # Safety
+    /// `block` is live and from this allocator; `size` is not zero.
+    unsafe fn realloc(&self, block: *mut c_void, size: usize) -> *mut c_void;
+    /// `free(block)`.
+    ///
+    /// # Safety
+    /// `block` is live and from this allocator.
+    unsafe fn free(&self, block: *mut c_void);
+    /// `malloc_usable_size(block)`.
+    ///
+    /// # Safety
+    /// `block` is live and from this allocator.
+    unsafe fn usable_size(&self, block: *mut c_void) -> usize;
+    /// What the allocator's counters say.
+    fn footprint(&self) -> Footprint;
+    /// Gives back what it can; false: it has no such call.
+    fn trim(&self) -> bool;
+    /// Name and version as it says itself.
+    fn version(&self) -> String;
+}
+
+/// A C allocator as a heap; one copy a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct System<M>(pub M);
+
+impl<M: Malloc> System<M> {
+    #[cold]
+    fn reallocate_aligned(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        // realloc does not keep an alignment, so this is what a program has to do.
+        let moved = self.allocate(Request { zeroed: false, ..request })?;
+        // SAFETY: the caller of `reallocate` promises that the block is live.
+        let held = unsafe { self.0.usable_size(block.as_ptr().cast()) };
+        // SAFETY: both blocks are live, different, and hold at least the smaller of both sizes.
+        unsafe { moved.copy_from_nonoverlapping(block, held.min(request.size)) };
+        // SAFETY: the caller's promise; the content has moved.
+        unsafe { self.0.free(block.as_ptr().cast()) };
+        Some(moved)
+    }
+
+    #[cold]
+    fn allocate_aligned(&self, request: Request) -> Option<NonNull<u8>> {
+        let block = NonNull::new(self.0.memalign(request.align.max(size_of::<usize>()), request.size).cast::<u8>())?;
+        if request.zeroed {
+            // SAFETY: the allocator has just given `size` bytes here.
+            unsafe { block.write_bytes(0, request.size) };
+        }
+        Some(block)
+    }
+}
+
+impl<M: Malloc> Allocating for System<M> {
+    #[inline(always)]
+    fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        if request.align > 1 {
+            return self.allocate_aligned(request);
+        }
+        let block = if request.zeroed { self.0.calloc(request.size) } else { self.0.malloc(request.size) };
+        NonNull::new(block.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.free(block.as_ptr().cast()) };
+    }
+
+    #[inline(always)]
+    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        if request.align > 1 {
+            return self.reallocate_aligned(block, request);
+        }
+        // SAFETY: the caller's promise; no size is zero, which would free the block in some allocators.
+        NonNull::new(unsafe { self.0.realloc(block.as_ptr().cast(), request.size.max(1)) }.cast())
+    }
+
+    #[inline(always)]
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        // SAFETY: the caller's promise.
+        Some(unsafe { self.0.usable_size(block.as_ptr().cast()) })
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.0.footprint()
+    }
+
+    fn trim(&mut self) -> bool {
+        self.0.trim()
+    }
+
+    /// A foreign allocator cannot be looked into.
+    fn check(&self) -> Result<(), CheckError> {
+        Ok(())
+    }
+
+    /// A foreign allocator cannot be looked into; it aborts itself where it finds damage.
+    fn check_deep(&self) -> Result<(), CheckError> {
+        Ok(())
+    }
+}
