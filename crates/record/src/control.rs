@@ -1,0 +1,187 @@
+//! The control page: what the drainer tells targets, and the lock by which they know that it lives.
+
+use crate::clock::Moment;
+use crate::error::RecordError;
+use heaplab_recorder::layout::{self, Control};
+use memmap2::MmapRaw;
+use std::fs::File;
+use std::mem::{offset_of, size_of};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::atomic::Ordering;
+
+/// The control page's file name in the spool.
+pub const CONTROL_FILE: &str = "control";
+
+/// What targets are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Innermost frames of each stack; 0: none.
+    pub stack_depth: u32,
+    /// Bytes of a ring.
+    pub ring_bytes: u32,
+    /// Bytes of a nested ring.
+    pub nested_bytes: u32,
+    /// A signal that sets a mark; 0: none.
+    pub mark_signal: u32,
+}
+
+/// The drainer's control page; the lock is held until it is dropped.
+#[derive(Debug)]
+pub struct ControlPage {
+    map: MmapRaw,
+    origin: Moment,
+    _locked: File,
+}
+
+/// Takes (or asks for) the open-file-description write lock of a whole file. Whether it was (or could be) had.
+fn lock(file: &File, command: libc::c_int) -> bool {
+    // SAFETY: `flock` is plain integers; zero is a valid value for all of them.
+    let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+    whole.l_type = libc::F_WRLCK as libc::c_short;
+    whole.l_whence = libc::SEEK_SET as libc::c_short;
+    // SAFETY: the descriptor is open, and the command reads and writes one `flock`, which lives through the call.
+    let result = unsafe { libc::fcntl(file.as_raw_fd(), command, &raw mut whole) };
+    result == 0 && (command != libc::F_OFD_GETLK || whole.l_type == libc::F_UNLCK as libc::c_short)
+}
+
+/// Whether a drainer lives that holds the spool `spool`.
+pub fn is_running(spool: &Path) -> bool {
+    File::options().read(true).write(true).open(spool.join(CONTROL_FILE)).is_ok_and(|file| !lock(&file, libc::F_OFD_GETLK))
+}
+
+impl ControlPage {
+    /// Makes the page in `spool`, locks it, and lets the recording begin.
+    pub fn create(spool: &Path, settings: Settings) -> Result<ControlPage, RecordError> {
+        let path = spool.join(CONTROL_FILE);
+        let file = File::options().read(true).write(true).create_new(true).open(&path).map_err(RecordError::io("cannot create", &path))?;
+        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, 4096)
+            .or_else(|_| file.set_len(4096).map_err(|_| rustix::io::Errno::NOSPC))
+            .map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
+        if !lock(&file, libc::F_OFD_SETLK) {
+            return Err(RecordError::SpoolInUse(spool.to_owned()));
+        }
+        let map = MmapRaw::map_raw(&file).map_err(RecordError::io("cannot map", &path))?;
+        let origin = Moment::now();
+        let page = Control {
+            version: layout::VERSION,
+            state: layout::CONTROL_RECORDING.into(),
+            stack_depth: settings.stack_depth,
+            ring_bytes: settings.ring_bytes,
+            nested_bytes: settings.nested_bytes,
+            mark_signal: settings.mark_signal,
+            drainer_pid: std::process::id(),
+            origin_counter: origin.counter,
+            origin_ns: origin.monotonic_ns,
+            ..Control::default()
+        };
+        // SAFETY: the mapping is 4096 bytes, page-aligned, and nobody else knows of it before the target starts.
+        unsafe { map.as_mut_ptr().cast::<Control>().write(page) };
+        let control = ControlPage { map, origin, _locked: file };
+        control.page().magic.store(layout::CONTROL_MAGIC, Ordering::Release);
+        Ok(control)
+    }
+
+    fn page(&self) -> &Control {
+        // SAFETY: the mapping holds a Control (written by `create`) for as long as `self` lives; everything that a target
+        // may write while it runs is an atomic.
+        unsafe { &*self.map.as_ptr().cast::<Control>() }
+    }
+
+    /// When the recording began.
+    pub fn origin(&self) -> Moment {
+        self.origin
+    }
+
+    /// Files that targets have made so far.
+    pub fn announced(&self) -> u64 {
+        self.page().announced.load(Ordering::Acquire)
+    }
+
+    /// Processes that could not record: how many, the last one's pid, errno and step.
+    pub fn refused(&self) -> Option<(u32, u32, i32, u32)> {
+        let page = self.page();
+        let count = page.refused.load(Ordering::Acquire);
+        let read = |value: &std::sync::atomic::AtomicU32| value.load(Ordering::Relaxed);
+        (count > 0).then(|| (count, read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step)))
+    }
+
+    /// Renews the later pair of clock readings, which recovery depends on.
+    pub fn tick(&self) {
+        let now = Moment::now();
+        self.page().end_ns.store(now.monotonic_ns, Ordering::Relaxed);
+        self.page().end_counter.store(now.counter, Ordering::Release);
+    }
+
+    /// Tells targets that nothing more is wanted.
+    pub fn stop(&self) {
+        self.page().state.store(layout::CONTROL_STOPPED, Ordering::Release);
+    }
+}
+
+/// What a control page says to whoever finishes the spool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ControlFacts {
+    /// When the recording began.
+    pub origin: Moment,
+    /// The last time the drainer was seen alive; `None`: it never came to it.
+    pub later: Option<Moment>,
+    /// Frames that were wanted.
+    pub stack_depth: u32,
+    /// Processes that could not record: how many, and the last one's pid, errno and step.
+    pub refused: Option<(u32, u32, i32, u32)>,
+}
+
+impl ControlFacts {
+    /// Reads a control page; the error says what is wrong.
+    pub fn parse(bytes: &[u8]) -> Result<ControlFacts, String> {
+        if bytes.len() < size_of::<Control>() {
+            return Err(format!("its control page has {} bytes", bytes.len()));
+        }
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        if u64_at(offset_of!(Control, magic)) != layout::CONTROL_MAGIC {
+            return Err(String::from("its control page does not begin as one does"));
+        }
+        let version = u32_at(offset_of!(Control, version));
+        if version != layout::VERSION {
+            return Err(format!("its layout has version {version}; this heaplab reads version {}", layout::VERSION));
+        }
+        let end = u64_at(offset_of!(Control, end_counter));
+        let refused = u32_at(offset_of!(Control, refused));
+        Ok(ControlFacts {
+            origin: Moment { counter: u64_at(offset_of!(Control, origin_counter)), monotonic_ns: u64_at(offset_of!(Control, origin_ns)) },
+            later: (end != 0).then(|| Moment { counter: end, monotonic_ns: u64_at(offset_of!(Control, end_ns)) }),
+            stack_depth: u32_at(offset_of!(Control, stack_depth)),
+            refused: (refused > 0).then(|| {
+                let errno = u32_at(offset_of!(Control, refused_errno)) as i32;
+                (refused, u32_at(offset_of!(Control, refused_pid)), errno, u32_at(offset_of!(Control, refused_step)))
+            }),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_page_is_written_locked_and_read_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 10 };
+        let page = ControlPage::create(folder.path(), settings).unwrap();
+        assert!(is_running(folder.path()));
+        let read = || ControlFacts::parse(&std::fs::read(folder.path().join(CONTROL_FILE)).unwrap()).unwrap();
+        assert_eq!((read().stack_depth, read().origin, read().later), (16, page.origin(), None));
+        page.tick();
+        assert!(read().later.is_some());
+        drop(page);
+        assert!(!is_running(folder.path()));
+    }
+
+    #[test]
+    fn what_is_no_page_is_refused() {
+        assert!(ControlFacts::parse(b"").is_err());
+        assert!(ControlFacts::parse(&[0; 4096]).is_err());
+    }
+}

@@ -1,0 +1,287 @@
+//! Empties rings into the spool.
+//!
+//! A ring is a file, so that what waits in it is as safe as what was spooled: rings are emptied when they fill (an eighth),
+//! or when something has waited a while, and not at every turn. That makes blocks large and the drainer cheap.
+
+use crate::clock;
+use crate::discover::{self, RINGS_MAX};
+use crate::proc_fs;
+use crate::ring::{self, Parsed, Part, Ring, TAKE_WORDS};
+use crate::spool::block::RingId;
+use crate::spool::note::{How, Note};
+use crate::spool::record::{Encoder, Kind, Record};
+use crate::spool::writer::SpoolWriter;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Bytes of payload at which a block is written.
+const BLOCK_BYTES: usize = 64 * 1024;
+/// A ring is emptied when it is filled to one part in this many.
+const FILL_PART: u64 = 8;
+/// Longest that a record waits in a ring.
+const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Live bytes are estimated from one address in this many.
+const LIVE_SAMPLE: u64 = 64;
+
+/// What is known of a recording while it runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// Events taken.
+    pub events: u64,
+    /// Bytes live now, estimated from a sample of the addresses.
+    pub live_bytes_estimate: u64,
+    /// Bytes of the spool.
+    pub spool_bytes: u64,
+    /// Process images seen.
+    pub images: u64,
+}
+
+#[derive(Debug)]
+struct TrackedRing {
+    id: RingId,
+    ring: Ring,
+    waiting_since: Option<Instant>,
+    damaged: bool,
+}
+
+#[derive(Debug)]
+struct Tracked {
+    file: File,
+    start_ticks: u64,
+    rings: Vec<TrackedRing>,
+    /// Number of the next ring file to open.
+    next_ring: u32,
+}
+
+/// Follows all images of a spool and empties their rings.
+#[derive(Debug)]
+pub struct Drainer {
+    spool: PathBuf,
+    writer: SpoolWriter,
+    encoder: Encoder,
+    words: Vec<u64>,
+    living: BTreeMap<(u32, u32), Tracked>,
+    /// Images whose end is noted, or which could not be opened.
+    done: HashSet<(u32, u32)>,
+    totals: Totals,
+    sampled: HashMap<u64, u64>,
+}
+
+impl Drainer {
+    /// For the folder `spool`, writing to `writer`.
+    pub fn new(spool: &Path, writer: SpoolWriter) -> Drainer {
+        Drainer {
+            spool: spool.to_owned(),
+            writer,
+            encoder: Encoder::new(BLOCK_BYTES),
+            words: Vec::with_capacity(TAKE_WORDS),
+            living: BTreeMap::new(),
+            done: HashSet::new(),
+            totals: Totals::default(),
+            sampled: HashMap::new(),
+        }
+    }
+
+    /// What is known so far.
+    pub fn totals(&self) -> Totals {
+        Totals { spool_bytes: self.writer.bytes(), images: (self.living.len() + self.done.len()) as u64, ..self.totals }
+    }
+
+    /// Appends a note.
+    pub fn note(&mut self, note: &Note) -> io::Result<()> {
+        self.writer.note(note)
+    }
+
+    /// Images that are followed, as (pid, seq).
+    pub fn living(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
+        self.living.keys().copied()
+    }
+
+    /// Whether an image of `pid` was ever seen.
+    pub fn has_seen(&self, pid: u32) -> bool {
+        self.living.keys().chain(&self.done).any(|key| key.0 == pid)
+    }
+
+    /// Lists the folder for new images and rings.
+    pub fn discover(&mut self) -> io::Result<()> {
+        for key in discover::process_files(&self.spool)? {
+            if self.living.contains_key(&key) || self.done.contains(&key) {
+                continue;
+            }
+            let file = File::open(discover::process_path(&self.spool, key))?;
+            if let Some(start_ticks) = discover::identity(&file) {
+                self.living.insert(key, Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0 });
+            }
+        }
+        let mut losses = Vec::new();
+        for (key, tracked) in &mut self.living {
+            let count = discover::ring_count(&tracked.file).min(RINGS_MAX);
+            while tracked.next_ring < count {
+                let number = tracked.next_ring;
+                let path = discover::ring_path(&self.spool, *key, number);
+                match Ring::open(&path) {
+                    Ok(None) => break,
+                    Ok(Some(ring)) => {
+                        let id = RingId { pid: key.0, seq: key.1, ring: number, nested: false };
+                        tracked.rings.push(TrackedRing { id, ring, waiting_since: None, damaged: false });
+                    }
+                    Err(error) => losses.push(format!("the ring {} cannot be read: {error}", path.display())),
+                }
+                tracked.next_ring += 1;
+            }
+        }
+        for text in losses {
+            self.note(&Note::Loss { text })?;
+        }
+        Ok(())
+    }
+
+    /// Empties the rings that are worth it. Returns the fill of the fullest ring before, in thousandths.
+    pub fn turn(&mut self) -> io::Result<u64> {
+        let now = Instant::now();
+        let mut fullest = 0;
+        let mut living = std::mem::take(&mut self.living);
+        let mut outcome = Ok(());
+        'all: for tracked in living.values_mut() {
+            for ring in &mut tracked.rings {
+                let (main, room) = ring.ring.fill(Part::Main);
+                let (nested, _) = ring.ring.fill(Part::Nested);
+                if main == 0 && nested == 0 {
+                    ring.waiting_since = None;
+                    continue;
+                }
+                fullest = fullest.max(main.saturating_mul(1000) / room);
+                let since = *ring.waiting_since.get_or_insert(now);
+                if main >= room / FILL_PART || nested > 0 || now.duration_since(since) >= WAIT_MAX {
+                    ring.waiting_since = None;
+                    outcome = self.empty(ring);
+                    if outcome.is_err() {
+                        break 'all;
+                    }
+                }
+            }
+        }
+        self.living = living;
+        outcome.map(|()| fullest)
+    }
+
+    /// Empties both parts of a ring.
+    fn empty(&mut self, tracked: &mut TrackedRing) -> io::Result<()> {
+        for part in [Part::Main, Part::Nested] {
+            while !tracked.damaged {
+                let begin = tracked.ring.position(part);
+                let mut words = std::mem::take(&mut self.words);
+                let sound = tracked.ring.copy(part, begin, TAKE_WORDS, &mut words);
+                let taken = if sound { self.spool_words(&words, tracked.id, part, begin) } else { Ok((0, Parsed::Damaged)) };
+                self.words = words;
+                let (used, parsed) = taken?;
+                tracked.ring.release(part, begin + used as u64);
+                if parsed == Parsed::Damaged {
+                    tracked.damaged = true;
+                    let RingId { pid, seq, ring, .. } = tracked.id;
+                    let text = format!(
+                        "ring {ring} of process {pid} (image {seq}) was overwritten by the program; what it held from there on is lost"
+                    );
+                    self.note(&Note::Loss { text })?;
+                }
+                if used == 0 {
+                    break;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes one block with as many of the records as fit.
+    fn spool_words(&mut self, words: &[u64], id: RingId, part: Part, begin: u64) -> io::Result<(usize, Parsed)> {
+        let Some(first) = words.first() else { return Ok((0, Parsed::Whole)) };
+        let base = heaplab_recorder::layout::stamp(*first).1;
+        self.encoder.begin(base);
+        let (totals, sampled) = (&mut self.totals, &mut self.sampled);
+        let (used, parsed) = ring::encode(words, &mut self.encoder, |record| {
+            totals.events += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd));
+            follow_sample(record, id.pid, totals, sampled);
+        });
+        if used > 0 {
+            let id = RingId { nested: part == Part::Nested, ..id };
+            self.writer.records(&self.encoder, id, begin, begin + used as u64, base)?;
+        }
+        Ok((used, parsed))
+    }
+
+    /// Notes the images that have ended and empties their rings for the last time. `status_of` knows how the started process ended.
+    pub fn reap(&mut self, status_of: impl Fn(u32) -> Option<How>) -> io::Result<()> {
+        let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
+        for (place, key) in keys.iter().enumerate() {
+            let replaced = keys.get(place + 1).is_some_and(|next| next.0 == key.0);
+            let Some(tracked) = self.living.get(key) else { continue };
+            let how = if replaced {
+                Some(How::Exec)
+            } else if let Some(how) = status_of(key.0) {
+                Some(how)
+            } else {
+                (!proc_fs::runs(key.0, tracked.start_ticks)).then_some(How::Gone)
+            };
+            if let Some(how) = how {
+                self.end(*key, how)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it.
+    pub fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
+        self.discover()?;
+        let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
+        for ring in &mut tracked.rings {
+            self.empty(ring)?;
+        }
+        self.done.insert(key);
+        if how != How::Running {
+            for number in 0..tracked.next_ring {
+                let _ = fs::remove_file(discover::ring_path(&self.spool, key, number));
+            }
+        }
+        self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how })
+    }
+
+    /// Notes the memory of every living image.
+    pub fn sample(&mut self) -> io::Result<()> {
+        let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
+        for (pid, seq) in keys {
+            if let Some((resident_bytes, resident_anonymous_bytes)) = proc_fs::memory(pid) {
+                self.note(&Note::Sample { counter: clock::counter(), pid, seq, resident_bytes, resident_anonymous_bytes })?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Pretend that the disk is full once the spool has this many bytes; for tests.
+    pub fn limit(&mut self, bytes: u64) {
+        self.writer.limit(bytes);
+    }
+}
+
+/// Keeps the estimate of live bytes: all that happens to one address in [`LIVE_SAMPLE`], times [`LIVE_SAMPLE`].
+#[inline]
+fn follow_sample(record: &Record, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
+    let chosen = |address: u64| (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0;
+    const { assert!(LIVE_SAMPLE == 1 << (64 - 58)) };
+    let key = |address: u64| address ^ u64::from(pid) << 48;
+    if matches!(record.kind, Kind::Free | Kind::Realloc) {
+        let gone = if record.kind == Kind::Free { record.address } else { record.old_address };
+        if chosen(gone)
+            && let Some(size) = sampled.remove(&key(gone))
+        {
+            totals.live_bytes_estimate = totals.live_bytes_estimate.saturating_sub(size * LIVE_SAMPLE);
+        }
+    }
+    if matches!(record.kind, Kind::Alloc | Kind::Realloc) && chosen(record.address) {
+        let size = record.size.min(1 << 40);
+        let before = sampled.insert(key(record.address), size).unwrap_or(0);
+        totals.live_bytes_estimate = (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
+    }
+}

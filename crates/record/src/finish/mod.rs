@@ -1,0 +1,4 @@
+//! Spool into bundle.
+
+pub mod address_map;
+pub mod live_heap;

@@ -1,0 +1,282 @@
+//! A process file (`PID-SEQ.process`) and its nodes, read from bytes: who the process image was, what it loaded, what it lost.
+//!
+//! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad may have written anything.
+
+use heaplab_recorder::layout::{self, ProcessHeader};
+use std::mem::{offset_of, size_of};
+
+/// Longest text or path that is believed, bytes.
+const TEXT_BYTES_MAX: usize = 1 << 20;
+
+/// What a process file says.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Image {
+    /// The operating system's number.
+    pub pid: u32,
+    /// Counts the images of that number.
+    pub seq: u32,
+    /// Its parent when it began.
+    pub ppid: u32,
+    /// `BEGAN_...` of the layout.
+    pub began: u32,
+    /// After a fork: pid and seq of the image that was copied.
+    pub parent: Option<(u32, u32)>,
+    /// When the process started, in the kernel's ticks; 0: not known.
+    pub start_ticks: u64,
+    /// When the image began.
+    pub begin_counter: u64,
+    /// Recording stopped early at this counter, for this reason (`CUT_...`).
+    pub cut: Option<(u64, u32)>,
+    /// The status given to exit(), and when.
+    pub exit: Option<(i32, u64)>,
+    /// Ring files made.
+    pub ring_count: u32,
+    /// Nodes handed out, at most as many as there is room for.
+    pub node_count: u32,
+    /// What is missing, by reason (`LOST_...`).
+    pub lost: [u64; layout::LOST_REASONS],
+    /// The executable's path.
+    pub executable: Vec<u8>,
+    /// Its arguments.
+    pub arguments: Vec<Vec<u8>>,
+    /// Modules, in the order in which they were loaded.
+    pub modules: Vec<ImageModule>,
+    /// The records end in something that is none.
+    pub damaged: bool,
+}
+
+/// A module of a process image.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ImageModule {
+    /// Its number in the image.
+    pub index: u32,
+    /// Address in memory less address in the file.
+    pub bias: u64,
+    /// Where its segments begin.
+    pub start: u64,
+    /// Where they end.
+    pub end: u64,
+    /// Nodes from this one on may be of it.
+    pub first_node: u32,
+    /// Nodes from this one on are not.
+    pub end_node: Option<u32>,
+    /// When it was loaded.
+    pub loaded: u64,
+    /// When it was unloaded.
+    pub unloaded: Option<u64>,
+    /// GNU build id.
+    pub build_id: Vec<u8>,
+    /// Its path.
+    pub path: Vec<u8>,
+}
+
+/// Little helper over untrusted bytes: everything outside of them is absent.
+#[derive(Clone, Copy)]
+struct Bytes<'a>(&'a [u8]);
+
+impl<'a> Bytes<'a> {
+    fn u32(self, at: usize) -> Option<u32> {
+        Some(u32::from_le_bytes(self.0.get(at..at.checked_add(4)?)?.try_into().ok()?))
+    }
+    fn u64(self, at: usize) -> Option<u64> {
+        Some(u64::from_le_bytes(self.0.get(at..at.checked_add(8)?)?.try_into().ok()?))
+    }
+    fn slice(self, at: usize, length: usize) -> Option<&'a [u8]> {
+        self.0.get(at..at.checked_add(length)?)
+    }
+}
+
+/// Why bytes are not a process file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ImageDamage {
+    /// Its magic is not there (yet): it does not count.
+    #[error("it was never finished by the process that made it")]
+    Unfinished,
+    /// Another layout.
+    #[error("its layout has version {0}; this heaplab reads version {version}", version = layout::VERSION)]
+    Version(u32),
+    /// Too short for its own header.
+    #[error("it is shorter than its header")]
+    Short,
+}
+
+impl Image {
+    /// Reads a process file. What cannot be read of its records is left out and `damaged` set.
+    pub fn parse(bytes: &[u8]) -> Result<Image, ImageDamage> {
+        let whole = Bytes(bytes);
+        if bytes.len() < size_of::<ProcessHeader>() {
+            return Err(ImageDamage::Short);
+        }
+        if whole.u64(offset_of!(ProcessHeader, magic)) != Some(layout::PROCESS_MAGIC) {
+            return Err(ImageDamage::Unfinished);
+        }
+        let u32_at = |at: usize| whole.u32(at).unwrap_or(0);
+        let u64_at = |at: usize| whole.u64(at).unwrap_or(0);
+        let version = u32_at(offset_of!(ProcessHeader, version));
+        if version != layout::VERSION {
+            return Err(ImageDamage::Version(version));
+        }
+        let began = u32_at(offset_of!(ProcessHeader, began));
+        let mut image = Image {
+            pid: u32_at(offset_of!(ProcessHeader, pid)),
+            seq: u32_at(offset_of!(ProcessHeader, seq)),
+            ppid: u32_at(offset_of!(ProcessHeader, ppid)),
+            began,
+            parent: (began == layout::BEGAN_FORK)
+                .then(|| (u32_at(offset_of!(ProcessHeader, parent_pid)), u32_at(offset_of!(ProcessHeader, parent_seq)))),
+            start_ticks: u64_at(offset_of!(ProcessHeader, start_ticks)),
+            begin_counter: u64_at(offset_of!(ProcessHeader, begin_counter)),
+            cut: (u32_at(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT)
+                .then(|| (u64_at(offset_of!(ProcessHeader, cut_counter)), u32_at(offset_of!(ProcessHeader, cut_reason)))),
+            exit: (u32_at(offset_of!(ProcessHeader, exited)) == 1)
+                .then(|| (u32_at(offset_of!(ProcessHeader, exit_status)) as i32, u64_at(offset_of!(ProcessHeader, exit_counter)))),
+            ring_count: u32_at(offset_of!(ProcessHeader, ring_count)),
+            node_count: u32_at(offset_of!(ProcessHeader, node_count)).min(u32_at(offset_of!(ProcessHeader, node_capacity))),
+            ..Image::default()
+        };
+        for (index, lost) in image.lost.iter_mut().enumerate() {
+            *lost = u64_at(offset_of!(ProcessHeader, lost) + 8 * index);
+        }
+        let begin = u64_at(offset_of!(ProcessHeader, records_offset)) as usize;
+        let used = u64_at(offset_of!(ProcessHeader, records_used)).min(u64_at(offset_of!(ProcessHeader, records_capacity))) as usize;
+        match whole.slice(begin, used) {
+            Some(records) => image.damaged = image.read_records(records).is_none(),
+            None => image.damaged = true,
+        }
+        Ok(image)
+    }
+
+    /// Reads all records; `None` where one cannot be.
+    fn read_records(&mut self, records: &[u8]) -> Option<()> {
+        let mut at = 0;
+        while at < records.len() {
+            let rest = Bytes(&records[at..]);
+            let kind = rest.u32(offset_of!(layout::Record, kind))?;
+            let length = rest.u32(offset_of!(layout::Record, bytes))? as usize;
+            if length < size_of::<layout::Record>() || !length.is_multiple_of(8) {
+                return None;
+            }
+            self.read_record(kind, Bytes(rest.slice(0, length)?))?;
+            at += length;
+        }
+        Some(())
+    }
+
+    fn read_record(&mut self, kind: u32, record: Bytes<'_>) -> Option<()> {
+        let counter = record.u64(offset_of!(layout::Record, counter))?;
+        match kind {
+            layout::RECORD_EXECUTABLE | layout::RECORD_COMMAND_LINE => {
+                let length = record.u32(offset_of!(layout::Text, text_bytes))? as usize;
+                let text = record.slice(size_of::<layout::Text>(), length).filter(|text| text.len() <= TEXT_BYTES_MAX)?;
+                if kind == layout::RECORD_EXECUTABLE {
+                    self.executable = text.to_vec();
+                } else {
+                    let text = text.strip_suffix(b"\0").unwrap_or(text);
+                    self.arguments = text.split(|byte| *byte == 0).map(<[u8]>::to_vec).collect();
+                }
+            }
+            layout::RECORD_MODULE => {
+                let id_length = record.u32(offset_of!(layout::Module, build_id_bytes))? as usize;
+                let path_length = record.u32(offset_of!(layout::Module, path_bytes))? as usize;
+                let head = size_of::<layout::Module>();
+                self.modules.push(ImageModule {
+                    index: record.u32(offset_of!(layout::Module, index))?,
+                    bias: record.u64(offset_of!(layout::Module, bias))?,
+                    start: record.u64(offset_of!(layout::Module, start))?,
+                    end: record.u64(offset_of!(layout::Module, end))?,
+                    first_node: record.u32(offset_of!(layout::Module, first_node))?,
+                    end_node: None,
+                    loaded: counter,
+                    unloaded: None,
+                    build_id: record.slice(head, id_length)?.to_vec(),
+                    path: record.slice(head.checked_add(id_length)?, path_length)?.to_vec(),
+                });
+            }
+            layout::RECORD_MODULE_UNLOADED => {
+                let index = record.u32(offset_of!(layout::Unloaded, index))?;
+                let first_node = record.u32(offset_of!(layout::Unloaded, first_node))?;
+                if let Some(module) = self.modules.iter_mut().rev().find(|module| module.index == index) {
+                    (module.unloaded, module.end_node) = (Some(counter), Some(first_node));
+                }
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// The module (its place in `modules`) in which node `node` with return address `ip` lies.
+    pub fn module_of(&self, node: u32, ip: u64) -> Option<usize> {
+        self.modules
+            .iter()
+            .enumerate()
+            .filter(|(_, module)| module.start <= ip && ip < module.end && module.first_node <= node)
+            .max_by_key(|(place, module)| (module.first_node, *place))
+            .filter(|(_, module)| module.end_node.is_none_or(|end| node < end))
+            .map(|(place, _)| place)
+    }
+}
+
+/// One frame of a process's stack tree.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Node {
+    /// Return address; 0: the slot was never filled.
+    pub ip: u64,
+    /// The caller's node; 0: outermost.
+    pub parent: u32,
+}
+
+/// Reads up to `count` nodes. A parent that is not a smaller number (no recorder writes that) becomes 0.
+pub fn parse_nodes(bytes: &[u8], count: u32) -> Vec<Node> {
+    bytes
+        .chunks_exact(size_of::<layout::Node>())
+        .take(count as usize)
+        .enumerate()
+        .map(|(index, bytes)| {
+            let bytes = Bytes(bytes);
+            let parent = bytes.u32(offset_of!(layout::Node, parent)).unwrap_or(0);
+            let ip = bytes.u64(offset_of!(layout::Node, ip)).unwrap_or(0);
+            Node { ip, parent: if (parent as usize) < index { parent } else { 0 } }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_module_is_the_latest_that_was_there() {
+        let module =
+            |index, first_node, end_node| ImageModule { index, start: 0x1000, end: 0x2000, first_node, end_node, ..Default::default() };
+        let image = Image { modules: vec![module(0, 0, Some(10)), module(1, 20, None)], ..Image::default() };
+        assert_eq!(image.module_of(5, 0x1800), Some(0));
+        assert_eq!(image.module_of(15, 0x1800), None, "unloaded, and the next is not there yet");
+        assert_eq!(image.module_of(25, 0x1800), Some(1));
+        assert_eq!(image.module_of(25, 0x2000), None);
+    }
+
+    #[test]
+    fn a_cycle_of_nodes_is_cut() {
+        let bytes: Vec<u8> = [(1_u64, 0_u32), (2, 2), (3, 1)]
+            .iter()
+            .flat_map(|(ip, parent)| [ip.to_le_bytes().to_vec(), parent.to_le_bytes().to_vec(), vec![0; 4]].concat())
+            .collect();
+        let parents: Vec<u32> = parse_nodes(&bytes, 9).iter().map(|node| node.parent).collect();
+        assert_eq!(parents, [0, 0, 1]);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(mut bytes in prop::collection::vec(prop_oneof![Just(0_u8), any::<u8>()], size_of::<ProcessHeader>()..1500), offset in 0_u64..600, used in 0_u64..2000) {
+            let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+            put(0, &layout::PROCESS_MAGIC.to_le_bytes());
+            put(offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
+            put(offset_of!(ProcessHeader, records_offset), &offset.to_le_bytes());
+            put(offset_of!(ProcessHeader, records_used), &used.to_le_bytes());
+            let image = Image::parse(&bytes).unwrap();
+            prop_assert!(image.modules.len() <= bytes.len() / 8);
+            let _ = image.module_of(3, 77);
+        }
+    }
+}

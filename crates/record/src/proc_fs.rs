@@ -1,0 +1,132 @@
+//! What `/proc` says about a process: whether it lives, how much memory it has, what it runs, whose parent it is.
+//!
+//! Parsing is apart from reading. Everything may vanish between two reads; absence is an answer, never an error.
+
+use std::ffi::OsString;
+use std::fs;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// What `/proc/PID/stat` says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// The state's letter.
+    pub state: u8,
+    /// Threads it has.
+    pub threads: u32,
+    /// When it started, in ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl Stat {
+    /// Reads the line. The name in parentheses may hold anything, so that fields are counted from the last one.
+    pub fn parse(line: &str) -> Option<Stat> {
+        let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
+        let state = *fields.next()?.as_bytes().first()?;
+        // After the state (field 3): threads are field 20, the start is field 22.
+        let threads = fields.nth(16)?.parse().ok()?;
+        let start_ticks = fields.nth(1)?.parse().ok()?;
+        Some(Stat { state, threads, start_ticks })
+    }
+
+    /// Of a living process.
+    pub fn read(pid: u32) -> Option<Stat> {
+        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        Stat::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Whether the process still runs. A leader that has ended while other threads go on looks like a zombie with threads.
+    pub fn runs(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X' | b'x') || self.threads > 1
+    }
+}
+
+/// Whether the process `pid` that started at `start_ticks` (0: not known) still runs.
+pub fn runs(pid: u32, start_ticks: u64) -> bool {
+    Stat::read(pid).is_some_and(|stat| stat.runs() && (start_ticks == 0 || stat.start_ticks == start_ticks))
+}
+
+/// Resident and resident anonymous bytes, as `/proc/PID/status` states them. The kernel counts both in batches for each
+/// processor, so that they may be some hundred KiB behind; exact figures (smaps_rollup) would stop the target for as long as
+/// its page tables take to walk.
+pub fn memory(pid: u32) -> Option<(u64, u64)> {
+    memory_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn memory_of(status: &str) -> Option<(u64, u64)> {
+    let field = |name: &str| {
+        let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+        line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
+    };
+    Some((field("VmRSS:")?, field("RssAnon:")?))
+}
+
+/// The executable that the process runs.
+pub fn executable(pid: u32) -> Option<PathBuf> {
+    fs::read_link(format!("/proc/{pid}/exe")).ok()
+}
+
+/// Whether a file whose path contains `part` is mapped in the process; `None` where that cannot be told.
+pub fn maps(pid: u32, part: &[u8]) -> Option<bool> {
+    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
+    Some(maps.windows(part.len()).any(|window| window == part))
+}
+
+/// The value of a variable in the environment that the process was started with.
+pub fn environment(pid: u32, variable: &str) -> Option<OsString> {
+    let all = fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let prefix = format!("{variable}=");
+    let value = all.split(|byte| *byte == 0).find_map(|entry| entry.strip_prefix(prefix.as_bytes()))?;
+    Some(OsString::from_vec(value.to_vec()))
+}
+
+/// `root` and its descendants, at most `limit` of them.
+pub fn descendants(root: u32, limit: usize) -> Vec<u32> {
+    let mut found = vec![root];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        next += 1;
+        let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else { continue };
+        for task in tasks.flatten() {
+            let Ok(children) = fs::read_to_string(task.path().join("children")) else { continue };
+            let room = limit.saturating_sub(found.len());
+            found.extend(children.split_ascii_whitespace().filter_map(|pid| pid.parse::<u32>().ok()).take(room));
+        }
+    }
+    found
+}
+
+/// Every process that may be looked at.
+pub fn all() -> Vec<u32> {
+    let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_fields() {
+        let line = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 7 0 987654 18 19";
+        assert_eq!(Stat::parse(line), Some(Stat { state: b'S', threads: 7, start_ticks: 987_654 }));
+        assert_eq!(Stat::parse("42 (a"), None);
+        assert_eq!(Stat::parse(""), None);
+    }
+
+    #[test]
+    fn this_process_lives_and_has_memory() {
+        let own = std::process::id();
+        let stat = Stat::read(own).unwrap();
+        assert!(stat.runs() && runs(own, stat.start_ticks) && !runs(own, stat.start_ticks + 1));
+        let (resident, anonymous) = memory(own).unwrap();
+        assert!(resident >= anonymous && anonymous > 0);
+        assert!(descendants(own, 100).contains(&own));
+    }
+
+    #[test]
+    fn memory_is_read_in_bytes() {
+        assert_eq!(memory_of("VmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some((12288, 4096)));
+        assert_eq!(memory_of("VmRSS:\t    12 kB\n"), None);
+    }
+}

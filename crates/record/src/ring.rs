@@ -1,0 +1,303 @@
+//! A ring file: the consumer's half of the protocol, and the parsing of its words (`heaplab_recorder::layout`).
+//!
+//! What lies between tail and head is copied out before it is looked at: a target gone mad may write there at any time, and
+//! only a private copy can be checked once and then believed. The copy also undoes the wrap.
+
+use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
+use heaplab_recorder::layout::{self, Block, RingHeader};
+use memmap2::{MmapOptions, MmapRaw};
+use std::fs::File;
+use std::io;
+use std::mem::{offset_of, size_of};
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Largest data area that is believed.
+const DATA_BYTES_MAX: u64 = 1 << 30;
+/// Words copied out at a time.
+pub const TAKE_WORDS: usize = 16 * 1024;
+const COUNTER_MASK: u64 = (1 << layout::COUNTER_BITS) - 1;
+
+/// Which of a ring file's two rings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// What threads do.
+    Main,
+    /// What happens in the middle of that.
+    Nested,
+}
+
+/// A mapped ring file.
+#[derive(Debug)]
+pub struct Ring {
+    map: MmapRaw,
+    areas: [Area; 2],
+}
+
+/// Where one ring's data lie in the file.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    offset: usize,
+    words: u64,
+}
+
+/// Checks a ring file's header against the file's length: the data areas of both rings, as (offset, words).
+fn areas_of(header: &[u8], file_bytes: u64) -> Result<[Area; 2], String> {
+    let u64_at = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
+    if u64_at(offset_of!(RingHeader, magic)) != layout::RING_MAGIC {
+        return Err(String::from("it does not begin as a ring file does"));
+    }
+    let version = u64_at(offset_of!(RingHeader, version)) as u32;
+    if version != layout::VERSION {
+        return Err(format!("its layout has version {version}; this heaplab reads version {}", layout::VERSION));
+    }
+    let area = |offset: u64, bytes: u64| {
+        let sound = bytes.is_power_of_two()
+            && (64..=DATA_BYTES_MAX).contains(&bytes)
+            && offset >= size_of::<RingHeader>() as u64
+            && offset.is_multiple_of(8)
+            && offset.checked_add(bytes).is_some_and(|end| end <= file_bytes);
+        if sound {
+            Ok(Area { offset: offset as usize, words: bytes / 8 })
+        } else {
+            Err(format!("its data are said to lie at {offset}, {bytes} bytes long, in a file of {file_bytes} bytes"))
+        }
+    };
+    Ok([
+        area(u64_at(offset_of!(RingHeader, data_offset)), u64_at(offset_of!(RingHeader, data_bytes)))?,
+        area(u64_at(offset_of!(RingHeader, nested_offset)), u64_at(offset_of!(RingHeader, nested_bytes)))?,
+    ])
+}
+
+impl Ring {
+    /// Maps the file, or says what is wrong with it. A file whose magic is not there yet gives `None`.
+    pub fn open(path: &Path) -> io::Result<Option<Ring>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        let bytes = file.metadata()?.len();
+        if bytes < size_of::<RingHeader>() as u64 {
+            return Ok(None);
+        }
+        let map = MmapOptions::new().len(bytes as usize).map_raw(&file)?;
+        let mut ring = Ring { map, areas: [Area { offset: 0, words: 1 }; 2] };
+        if ring.atomic(offset_of!(RingHeader, magic)).load(Ordering::Acquire) == 0 {
+            return Ok(None);
+        }
+        let mut header = [0; size_of::<RingHeader>()];
+        // SAFETY: the mapping is at least as long as the header (checked above), and `header` is private memory of that length.
+        unsafe { std::ptr::copy_nonoverlapping(ring.map.as_ptr(), header.as_mut_ptr(), header.len()) };
+        ring.areas = areas_of(&header, bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        Ok(Some(ring))
+    }
+
+    fn atomic(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<RingHeader>());
+        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an aligned offset within the
+        // header is a valid u64 for as long as `self` lives; both sides access it atomically only.
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+    }
+
+    fn head(&self, part: Part) -> &AtomicU64 {
+        self.atomic(match part {
+            Part::Main => offset_of!(RingHeader, head),
+            Part::Nested => offset_of!(RingHeader, nested_head),
+        })
+    }
+
+    fn tail(&self, part: Part) -> &AtomicU64 {
+        self.atomic(match part {
+            Part::Main => offset_of!(RingHeader, tail),
+            Part::Nested => offset_of!(RingHeader, nested_tail),
+        })
+    }
+
+    fn area(&self, part: Part) -> Area {
+        self.areas[part as usize]
+    }
+
+    /// Words waiting, and words there is room for. More waiting than room: the ring is damaged.
+    pub fn fill(&self, part: Part) -> (u64, u64) {
+        let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(self.tail(part).load(Ordering::Relaxed));
+        (waiting, self.area(part).words)
+    }
+
+    /// Position of the next word to read.
+    pub fn position(&self, part: Part) -> u64 {
+        self.tail(part).load(Ordering::Relaxed)
+    }
+
+    /// Copies up to `limit` words from `position` on into `words`, and returns whether what the producer states is possible.
+    pub fn copy(&self, part: Part, position: u64, limit: usize, words: &mut Vec<u64>) -> bool {
+        words.clear();
+        let area = self.area(part);
+        let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(position);
+        if waiting > area.words {
+            return false;
+        }
+        let count = waiting.min(limit as u64);
+        words.reserve(count as usize);
+        let begin = position & (area.words - 1);
+        let before_wrap = count.min(area.words - begin);
+        for (from, length) in [(begin, before_wrap), (0, count - before_wrap)] {
+            // SAFETY: `open` checked that `area.words` words from the 8-aligned `area.offset` lie inside the mapping, and
+            // from + length <= area.words. `words` has room for `count` = both lengths. The producer does not write
+            // between tail and head; should it, the copied words are wrong, and are checked as any others.
+            unsafe {
+                let source = self.map.as_ptr().add(area.offset).cast::<u64>().add(from as usize);
+                std::ptr::copy_nonoverlapping(source, words.as_mut_ptr().add(words.len()), length as usize);
+                words.set_len(words.len() + length as usize);
+            }
+        }
+        true
+    }
+
+    /// Gives the words before `position` back to the producer.
+    pub fn release(&self, part: Part, position: u64) {
+        self.tail(part).store(position, Ordering::Release);
+    }
+}
+
+/// What became of some words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Parsed {
+    /// All whole records were taken; the rest, if any, is the beginning of one.
+    Whole,
+    /// The encoder is full.
+    Full,
+    /// What follows is no record.
+    Damaged,
+}
+
+/// Encodes the records at the beginning of `words`, calls `each` for every one, and says how many words they were.
+pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(&Record)) -> (usize, Parsed) {
+    let mut at = 0;
+    while let Some(&first) = words.get(at) {
+        if !encoder.has_room() {
+            return (at, Parsed::Full);
+        }
+        let Some(&second) = words.get(at + 1) else { break };
+        let (kind, stamp) = layout::stamp(first);
+        let Some(length) = layout::record_words(kind, second) else { return (at, Parsed::Damaged) };
+        let Some(record) = words.get(at..at + length as usize) else { break };
+        at += length as usize;
+        if kind == layout::MARK {
+            let name: Vec<u8> = record[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
+            encoder.push_mark(&Record { stamp, ..Record::default() }, &name);
+            continue;
+        }
+        let record = record_of(kind, stamp, record);
+        encoder.push(&record);
+        each(&record);
+    }
+    (at, Parsed::Whole)
+}
+
+#[inline]
+fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
+    let second = words[1];
+    match kind {
+        layout::ALLOC | layout::ALLOC_FAILED => birth(Kind::Alloc, kind == layout::ALLOC_FAILED, stamp, words),
+        layout::REALLOC | layout::REALLOC_FAILED => {
+            let record = birth(Kind::Realloc, kind == layout::REALLOC_FAILED, stamp, words);
+            Record { old_address: Block::from_word(words[4]).address, after: (words[5] & COUNTER_MASK).max(stamp), ..record }
+        }
+        layout::THREAD_BEGIN | layout::THREAD_END => {
+            let kind = if kind == layout::THREAD_BEGIN { Kind::ThreadBegin } else { Kind::ThreadEnd };
+            Record { kind, stamp, address: second, size: words[2], usable: words[3], ..Record::default() }
+        }
+        layout::FREE => {
+            let block = Block::from_word(second);
+            Record { kind: Kind::Free, flags: block.family << FAMILY_SHIFT, stamp, address: block.address, ..Record::default() }
+        }
+        _ => Record { kind: Kind::UsableSizeRead, stamp, address: Block::from_word(second).address, ..Record::default() },
+    }
+}
+
+#[inline]
+fn birth(kind: Kind, failed: bool, stamp: u64, words: &[u64]) -> Record {
+    let block = Block::from_word(words[1]);
+    let (stack, slack) = layout::node_and_slack(words[3]);
+    let size = words[2];
+    let mut flags = block.family << FAMILY_SHIFT;
+    flags |= if block.zeroed { ZEROED } else { 0 };
+    flags |= if failed { FAILED } else { 0 };
+    flags |= if block.align_log2 != 0 && kind == Kind::Alloc { ALIGNED } else { 0 };
+    Record {
+        kind,
+        flags,
+        align_log2: if kind == Kind::Alloc { block.align_log2 } else { 0 },
+        stamp,
+        address: block.address,
+        size,
+        usable: slack.map_or(0, |slack| size.saturating_add(u64::from(slack))),
+        stack,
+        ..Record::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::spool::record::{Decoder, RECORD_BYTES_MAX};
+    use proptest::prelude::*;
+
+    #[test]
+    fn words_become_records() {
+        let word = |kind: u8, stamp: u64| stamp << 4 | u64::from(kind);
+        let words = [
+            word(layout::THREAD_BEGIN, 5),
+            77,
+            u64::from_le_bytes(*b"main\0\0\0\0"),
+            0,
+            word(layout::ALLOC, 10),
+            0x7000 | 6 << layout::ALIGN_SHIFT | 1 << layout::FAMILY_SHIFT,
+            100,
+            4 << 32 | 9,
+            word(layout::REALLOC, 20),
+            0x8000,
+            200,
+            u64::from(layout::SLACK_UNKNOWN) << 32 | 8,
+            0x7000,
+            26,
+            word(layout::MARK, 30),
+            6,
+            u64::from_le_bytes(*b"loaded\0\0"),
+            word(layout::FREE, 40),
+        ];
+        let mut encoder = Encoder::new(4096);
+        encoder.begin(0);
+        let (used, parsed) = encode(&words, &mut encoder, |_| {});
+        assert_eq!((used, parsed), (17, Parsed::Whole), "the free is not whole yet");
+        let mut padded = encoder.payload().to_vec();
+        let length = padded.len();
+        padded.resize(length + RECORD_BYTES_MAX, 0);
+        let mut decoder = Decoder::new(0);
+        let mut next = || decoder.next(&padded, length).unwrap();
+        assert_eq!(next().map(|r| (r.kind, r.address)), Some((Kind::ThreadBegin, 77)));
+        let alloc = next().unwrap();
+        assert_eq!((alloc.address, alloc.size, alloc.usable, alloc.align_log2, alloc.stack), (0x7000, 100, 104, 6, 9));
+        let realloc = next().unwrap();
+        assert_eq!((realloc.old_address, realloc.address, realloc.size, realloc.usable), (0x7000, 0x8000, 200, 0));
+        assert_eq!((realloc.stamp, realloc.after), (20, 26));
+        let mark = next().unwrap();
+        assert_eq!(&padded[mark.address as usize..][..mark.size as usize], b"loaded");
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_are_parsed_without_panic(words in prop::collection::vec(prop_oneof![0_u64..16, any::<u64>()], 0..300)) {
+            let mut encoder = Encoder::new(4096);
+            encoder.begin(0);
+            let (used, _) = encode(&words, &mut encoder, |_| {});
+            prop_assert!(used <= words.len());
+        }
+
+        #[test]
+        fn any_header_is_judged_without_panic(mut header in prop::collection::vec(any::<u8>(), size_of::<RingHeader>()), bytes in any::<u64>()) {
+            header[..8].copy_from_slice(&layout::RING_MAGIC.to_le_bytes());
+            header[8..12].copy_from_slice(&layout::VERSION.to_le_bytes());
+            if let Ok(areas) = areas_of(&header, bytes) {
+                prop_assert!(areas.iter().all(|area| area.offset as u64 + area.words * 8 <= bytes));
+            }
+        }
+    }
+}

@@ -1,0 +1,380 @@
+//! One recording from start to end: prepare the spool, start the target, drain until everybody has ended.
+//!
+//! The recording ends when the started process and all recorded descendants have ended (`detach_children`: when the started
+//! process has). A signal that ends things goes to the target first; heaplab ends by itself when the target does. Only when
+//! the started process has ended already, or at the third such signal, is the recording ended while processes run on.
+
+use crate::clock;
+use crate::control::{self, ControlPage, Settings};
+use crate::diagnose::{self, Obstacle};
+use crate::drain::{Drainer, Totals};
+use crate::error::RecordError;
+use crate::signals::{self, Signals};
+use crate::spool::EVENTS_FILE;
+use crate::spool::note::{How, Note};
+use crate::spool::writer::SpoolWriter;
+use crate::unrecorded::{Unrecorded, Watch};
+use crate::{preload, spawn};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::ffi::OsString;
+use std::fs;
+use std::io;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant, SystemTime};
+
+/// Bytes that must be free where the spool will lie.
+const FREE_BYTES_MIN: u64 = 64 << 20;
+/// Shortest and longest time between two looks at the rings.
+const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
+/// Time between two lookings for ends, new files and clock readings.
+const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// Signals after which the recording ends although the target does not.
+const PATIENCE: u32 = 3;
+
+/// How to record.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The command line: the program, then its arguments.
+    pub command: Vec<OsString>,
+    /// The spool folder; it must not exist.
+    pub spool: PathBuf,
+    /// Innermost frames of each stack; 0: none.
+    pub stack_depth: u32,
+    /// Bytes of a thread's ring: a power of two, at least 64 KiB.
+    pub ring_bytes: u32,
+    /// A signal that sets a mark; 0: none.
+    pub mark_signal: u32,
+    /// Time between two samples of each process's memory; zero: none.
+    pub samples: Duration,
+    /// End when the started process has ended, whatever its descendants do.
+    pub detach_children: bool,
+    /// Pretend that the disk is full once the spool has this many bytes; for tests.
+    pub spool_limit_bytes: Option<u64>,
+}
+
+/// A recording's spool, complete or cut.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// How the started process ended; `None`: it runs on.
+    pub status: Option<ExitStatus>,
+    /// What was taken.
+    pub totals: Totals,
+    /// The spool folder.
+    pub spool: PathBuf,
+    /// Where and why it was cut.
+    pub cut: Option<String>,
+    /// Descendants that ran without the recorder.
+    pub unrecorded: Vec<Unrecorded>,
+    /// What keeps the program, or a part of it, from being recorded.
+    pub obstacle: Option<Obstacle>,
+    /// The program's file.
+    pub program: PathBuf,
+}
+
+/// What happens while recording, for whoever shows it.
+#[derive(Clone, Debug)]
+pub enum Progress {
+    /// The program has an obstacle; it is started all the same, for its children's sake.
+    Obstacle(String),
+    /// Figures, several times a second.
+    Totals(Totals),
+    /// The started process has ended; these descendants run on, and are recorded on.
+    Waiting(Vec<u32>),
+}
+
+/// Checks that the spool can be made and that there is room for it.
+fn prepare(spool: &Path) -> Result<(), RecordError> {
+    if control::is_running(spool) {
+        return Err(RecordError::SpoolInUse(spool.to_owned()));
+    }
+    if spool.exists() {
+        return Err(RecordError::SpoolExists(spool.to_owned()));
+    }
+    fs::create_dir(spool).map_err(RecordError::io("cannot create the spool", spool))?;
+    let place = rustix::fs::statvfs(spool).map_err(|error| RecordError::io("cannot look at", spool)(error.into()))?;
+    let free_bytes = place.f_bavail.saturating_mul(place.f_frsize);
+    if free_bytes < FREE_BYTES_MIN {
+        let _ = fs::remove_dir(spool);
+        return Err(RecordError::NoSpace { path: spool.to_owned(), free_bytes, needed_bytes: FREE_BYTES_MIN });
+    }
+    Ok(())
+}
+
+/// Runs the target and records it into the spool.
+pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, RecordError> {
+    let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
+    let program = spawn::locate(name)?;
+    let obstacle = diagnose::obstacle(&program, std::env::var_os("PATH").as_deref());
+    if let Some(obstacle) = &obstacle {
+        progress(Progress::Obstacle(format!("{} {obstacle}", program.display())));
+    }
+    prepare(&options.spool)?;
+    let begun = begin(options, &program);
+    let (mut session, child) = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            // Nothing ran, so that nothing in the spool is worth keeping.
+            let _ = fs::remove_dir_all(&options.spool);
+            return Err(error);
+        }
+    };
+    session.obstacle = obstacle;
+    session.program = program;
+    Ok(session.run(child, progress))
+}
+
+fn begin<'a>(options: &'a Options, program: &Path) -> Result<(Session<'a>, Child), RecordError> {
+    let spool = fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
+    let events = spool.join(EVENTS_FILE);
+    let object = preload::place(&spool)?;
+    let signals = Signals::take().map_err(RecordError::io("cannot take signals over for", &spool))?;
+    let settings = Settings {
+        stack_depth: options.stack_depth,
+        ring_bytes: options.ring_bytes,
+        nested_bytes: (options.ring_bytes / 16).max(16 * 1024),
+        mark_signal: options.mark_signal,
+    };
+    let control = ControlPage::create(&spool, settings)?;
+    let writer = SpoolWriter::create(&events).map_err(RecordError::io("cannot create", &events))?;
+    let mut drainer = Drainer::new(&spool, writer);
+    if let Some(bytes) = options.spool_limit_bytes {
+        drainer.limit(bytes);
+    }
+    let began = Note::Began {
+        command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
+        writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
+    };
+    drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
+    let child = spawn::start(program, &options.command, &object, &spool, &signals)?;
+    let session = Session {
+        options,
+        control,
+        drainer,
+        signals,
+        spool,
+        pid: child.id(),
+        watch: Watch::new(child.id()),
+        status: None,
+        stopped: None,
+        ending_signals: 0,
+        unrecorded: Vec::new(),
+        obstacle: None,
+        program: PathBuf::new(),
+        announced: 0,
+        waiting_told: false,
+    };
+    Ok((session, child))
+}
+
+struct Session<'a> {
+    options: &'a Options,
+    control: ControlPage,
+    drainer: Drainer,
+    signals: Signals,
+    spool: PathBuf,
+    pid: u32,
+    watch: Watch,
+    status: Option<ExitStatus>,
+    /// Why nothing more is recorded.
+    stopped: Option<String>,
+    ending_signals: u32,
+    unrecorded: Vec<Unrecorded>,
+    obstacle: Option<Obstacle>,
+    program: PathBuf,
+    announced: u64,
+    waiting_told: bool,
+}
+
+impl Session<'_> {
+    fn run(mut self, mut child: Child, progress: &mut dyn FnMut(Progress)) -> Recorded {
+        if let Err(error) = self.drainer.note(&Note::Started { pid: self.pid }) {
+            self.stop(&error);
+        }
+        let descriptor = rustix::process::Pid::from_raw(self.pid as i32)
+            .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
+        let mut turn = TURN.0;
+        let now = Instant::now();
+        let (mut housekeeping, mut sampling, mut showing) = (now, now + self.options.samples, now);
+        loop {
+            self.wait(turn, descriptor.as_ref());
+            self.take_signals();
+            if self.status.is_none() {
+                self.status = child.try_wait().ok().flatten();
+                if self.status.is_some() {
+                    housekeeping = Instant::now();
+                }
+            }
+            match self.turn() {
+                Ok(fullest) => {
+                    turn = match fullest {
+                        0 => (turn * 2).min(TURN.1),
+                        1..125 => turn,
+                        _ => (turn / 2).max(TURN.0),
+                    }
+                }
+                Err(error) => self.stop(&error),
+            }
+            let now = Instant::now();
+            if now >= housekeeping {
+                housekeeping = now + HOUSEKEEPING;
+                if let Err(error) = self.keep_house() {
+                    self.stop(&error);
+                }
+            }
+            if !self.options.samples.is_zero() && now >= sampling {
+                sampling = now + self.options.samples;
+                if let Err(error) = self.sample() {
+                    self.stop(&error);
+                }
+            }
+            if now >= showing {
+                showing = now + Duration::from_millis(200);
+                progress(Progress::Totals(self.drainer.totals()));
+            }
+            if self.is_over(progress) {
+                break;
+            }
+        }
+        self.finish(progress)
+    }
+
+    /// Sleeps until the next turn, a signal, or the started process's end.
+    fn wait(&self, turn: Duration, descriptor: Option<&rustix::fd::OwnedFd>) {
+        let mut descriptors = vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
+        if let Some(descriptor) = descriptor.filter(|_| self.status.is_none()) {
+            descriptors.push(PollFd::new(descriptor, PollFlags::IN));
+        }
+        let timeout = Timespec { tv_sec: 0, tv_nsec: turn.subsec_nanos().into() };
+        let _ = poll(&mut descriptors, Some(&timeout));
+    }
+
+    fn take_signals(&mut self) {
+        while let Some(arrived) = self.signals.next() {
+            self.ending_signals += 1;
+            if !arrived.from_terminal && self.status.is_none() {
+                signals::send(self.pid, arrived.signal);
+            }
+        }
+    }
+
+    fn turn(&mut self) -> io::Result<u64> {
+        if self.stopped.is_some() {
+            return Ok(0);
+        }
+        let announced = self.control.announced();
+        if announced != self.announced {
+            self.announced = announced;
+            self.drainer.discover()?;
+        }
+        self.drainer.turn()
+    }
+
+    fn keep_house(&mut self) -> io::Result<()> {
+        for found in self.watch.look() {
+            let executable = found.executable.to_string_lossy().into_owned();
+            let note = Note::Unrecorded { pid: found.pid, executable, reason: found.reason.clone() };
+            self.unrecorded.push(found);
+            if self.stopped.is_none() {
+                self.drainer.note(&note)?;
+            }
+        }
+        self.control.tick();
+        if self.stopped.is_none() {
+            self.drainer.discover()?;
+            let (pid, how) = (self.pid, self.status.map(how_of));
+            self.drainer.reap(|asked| how.filter(|_| asked == pid))?;
+        }
+        Ok(())
+    }
+
+    fn sample(&mut self) -> io::Result<()> {
+        if self.stopped.is_some() { Ok(()) } else { self.drainer.sample() }
+    }
+
+    /// The spool cannot be written: targets are told, and run on without being recorded.
+    fn stop(&mut self, error: &io::Error) {
+        if self.stopped.is_some() {
+            return;
+        }
+        self.control.stop();
+        let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded);
+        let at_ns = elapsed_ns(self.control.origin().monotonic_ns);
+        let reason =
+            if full { String::from("no space was left for the spool") } else { format!("the spool could not be written ({error})") };
+        self.stopped = Some(format!("{reason} after {:.1} s", at_ns as f64 / 1e9));
+    }
+
+    fn is_over(&mut self, progress: &mut dyn FnMut(Progress)) -> bool {
+        if self.status.is_none() {
+            if self.ending_signals >= PATIENCE {
+                self.stopped_by_user();
+                return true;
+            }
+            return false;
+        }
+        // Housekeeping has listed the folder since the status was seen, so that no process file is missed.
+        let others: Vec<u32> = self.drainer.living().map(|key| key.0).collect();
+        if others.is_empty() || self.options.detach_children || self.stopped.is_some() {
+            return true;
+        }
+        if !self.waiting_told {
+            self.waiting_told = true;
+            self.ending_signals = 0;
+            progress(Progress::Waiting(others));
+        } else if self.ending_signals > 0 {
+            self.stopped_by_user();
+            return true;
+        }
+        false
+    }
+
+    fn stopped_by_user(&mut self) {
+        let at_ns = elapsed_ns(self.control.origin().monotonic_ns);
+        self.stopped.get_or_insert(format!("ended by a signal to heaplab after {:.1} s, while processes ran on", at_ns as f64 / 1e9));
+    }
+
+    fn finish(mut self, progress: &mut dyn FnMut(Progress)) -> Recorded {
+        let left: Vec<(u32, u32)> = self.drainer.living().collect();
+        if !left.is_empty() {
+            self.control.stop();
+        }
+        let outcome = left.iter().try_for_each(|key| self.drainer.end(*key, How::Running));
+        if let Err(error) = &outcome {
+            self.stop(error);
+        }
+        self.control.tick();
+        // On a full disk these fail too; the bundle then says so from what it is told here.
+        let last = match &self.stopped {
+            Some(text) => Note::Cut { text: text.clone() },
+            None => Note::Complete { counter: clock::counter() },
+        };
+        if let Err(error) = self.drainer.note(&last) {
+            self.stop(&error);
+        }
+        progress(Progress::Totals(self.drainer.totals()));
+        Recorded {
+            status: self.status,
+            totals: self.drainer.totals(),
+            spool: self.spool,
+            cut: self.stopped,
+            unrecorded: self.unrecorded,
+            obstacle: self.obstacle,
+            program: self.program,
+        }
+    }
+}
+
+fn how_of(status: ExitStatus) -> How {
+    match (status.code(), status.signal()) {
+        (Some(code), _) => How::Exited(code),
+        (None, Some(signal)) => How::Signalled(signal),
+        (None, None) => How::Gone,
+    }
+}
+
+fn elapsed_ns(since_ns: u64) -> u64 {
+    clock::Moment::now().monotonic_ns.saturating_sub(since_ns)
+}

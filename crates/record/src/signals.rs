@@ -1,0 +1,84 @@
+//! Signals to heaplab while a target runs.
+//!
+//! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would make the target see it
+//! twice. What another process sent to heaplab alone is passed on. The sender is told apart by `ssi_code`.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+
+/// Signals that end things; they are heaplab's to pass on.
+const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+
+/// A signal that came in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrived {
+    /// Its number.
+    pub signal: i32,
+    /// The terminal sent it, and to the target as well.
+    pub from_terminal: bool,
+}
+
+/// While it lives, signals to this thread arrive here instead of ending the process.
+#[derive(Debug)]
+pub struct Signals {
+    descriptor: OwnedFd,
+    before: libc::sigset_t,
+}
+
+impl Signals {
+    /// Takes the signals over. SIGXFSZ is blocked with them, so that a file size limit is an error from write(2).
+    pub fn take() -> io::Result<Signals> {
+        // SAFETY: a sigset_t is plain integers; it is emptied before use.
+        let (mut set, mut before): (libc::sigset_t, libc::sigset_t) = unsafe { (std::mem::zeroed(), std::mem::zeroed()) };
+        // SAFETY: both sets live through the calls, and the signal numbers are valid. signalfd returns a descriptor that nobody
+        // else owns, or -1, which is checked before it is used.
+        unsafe {
+            libc::sigemptyset(&raw mut set);
+            for signal in PASSED_ON {
+                libc::sigaddset(&raw mut set, signal);
+            }
+            let descriptor = libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
+            if descriptor < 0 {
+                return Err(io::Error::last_os_error());
+            }
+            libc::sigaddset(&raw mut set, libc::SIGXFSZ);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
+            Ok(Signals { descriptor: OwnedFd::from_raw_fd(descriptor), before })
+        }
+    }
+
+    /// Becomes readable when a signal arrives.
+    pub fn descriptor(&self) -> BorrowedFd<'_> {
+        self.descriptor.as_fd()
+    }
+
+    /// The mask that was in force before, for the target.
+    pub fn mask_before(&self) -> libc::sigset_t {
+        self.before
+    }
+
+    /// The next signal that has arrived.
+    pub fn next(&self) -> Option<Arrived> {
+        let mut info = [0; size_of::<libc::signalfd_siginfo>()];
+        let length = rustix::io::read(&self.descriptor, &mut info).ok()?;
+        let field = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
+        let signal = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo));
+        let code = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code));
+        (length == info.len()).then_some(Arrived { signal, from_terminal: code > 0 })
+    }
+}
+
+impl Drop for Signals {
+    fn drop(&mut self) {
+        // A signal still waiting would be delivered the moment it is unblocked.
+        while self.next().is_some() {}
+        // SAFETY: `before` is the mask that pthread_sigmask gave in `take`.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Sends `signal` to the process `pid`. A process that is gone is no error.
+pub fn send(pid: u32, signal: i32) {
+    // SAFETY: kill takes two integers and touches no memory of ours.
+    unsafe { libc::kill(pid as libc::pid_t, signal) };
+}

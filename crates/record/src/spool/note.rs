@@ -1,0 +1,105 @@
+//! Notes: the rare things that a spool keeps beside records, each a JSON object in a block of its own.
+
+use serde::{Deserialize, Serialize};
+
+/// One note.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Note {
+    /// The first block: what was started.
+    Began {
+        /// The command line, for people (non-UTF-8 bytes replaced).
+        command: Vec<String>,
+        /// Seconds since 1970.
+        unix_s: u64,
+        /// What wrote the spool: "heaplab 0.1.0".
+        writer: String,
+    },
+    /// The started process.
+    Started {
+        /// Its number.
+        pid: u32,
+    },
+    /// A process's memory as the system saw it.
+    Sample {
+        /// When.
+        counter: u64,
+        /// Which process.
+        pid: u32,
+        /// Which image of it.
+        seq: u32,
+        /// Resident bytes of all kinds.
+        resident_bytes: u64,
+        /// Resident anonymous bytes.
+        resident_anonymous_bytes: u64,
+    },
+    /// A process image ended.
+    Ended {
+        /// When it was seen to have ended.
+        counter: u64,
+        /// Which process.
+        pid: u32,
+        /// Which image of it.
+        seq: u32,
+        /// How.
+        how: How,
+    },
+    /// A descendant that runs without the recorder.
+    Unrecorded {
+        /// Its number.
+        pid: u32,
+        /// Its executable.
+        executable: String,
+        /// Why nothing of it is recorded.
+        reason: String,
+    },
+    /// Something went wrong that the bundle must tell.
+    Loss {
+        /// A sentence.
+        text: String,
+    },
+    /// The recording stopped before its processes ended, and why.
+    Cut {
+        /// A sentence.
+        text: String,
+    },
+    /// Everything was drained: the spool is complete.
+    Complete {
+        /// When.
+        counter: u64,
+    },
+}
+
+/// How a process image ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// With this status.
+    Exited(i32),
+    /// By this signal.
+    Signalled(i32),
+    /// It became another program.
+    Exec,
+    /// It is gone; only its own word says how (see `exited` in its file).
+    Gone,
+    /// It was still running when the recording ended.
+    Running,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn notes_survive() {
+        let notes = [
+            Note::Sample { counter: u64::MAX, pid: 1, seq: 2, resident_bytes: 3, resident_anonymous_bytes: 4 },
+            Note::Ended { counter: 1, pid: 2, seq: 0, how: How::Signalled(9) },
+            Note::Cut { text: String::from("the disk is full") },
+        ];
+        for note in notes {
+            let text = serde_json::to_vec(&note).unwrap();
+            assert_eq!(serde_json::from_slice::<Note>(&text).unwrap(), note);
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Reads `events.spool`: an index of its blocks first, then the blocks of one ring at a time, in order.
+
+use super::block::{self, BlockDamage, BlockKind, HEADER_BYTES, Header, RingId};
+use super::note::Note;
+use super::record::RECORD_BYTES_MAX;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+
+/// One block of a ring, by its place in the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockPlace {
+    offset: u64,
+    payload_bytes: u32,
+    /// Records in it.
+    pub records: u32,
+    /// Words that the ring had given before it.
+    pub begin_position: u64,
+    /// Words that the ring had given after it.
+    pub end_position: u64,
+    /// What the first stamp is a difference from.
+    pub base_stamp: u64,
+}
+
+/// Where everything is in a spool file.
+#[derive(Debug, Default)]
+pub struct Index {
+    /// The blocks of each ring, in order.
+    pub rings: BTreeMap<RingId, Vec<BlockPlace>>,
+    /// The notes, in order.
+    pub notes: Vec<Note>,
+    /// Bytes that are whole blocks.
+    pub sound_bytes: u64,
+    /// Where and why reading ended before the end of the file.
+    pub damage: Option<BlockDamage>,
+}
+
+impl Index {
+    /// Reads all blocks, checks their checksums, and notes where they are. A torn or damaged block ends the reading and is
+    /// told in `damage`; it is not an error.
+    pub fn read(mut file: impl Read) -> io::Result<Index> {
+        let mut index = Index::default();
+        let mut head = [0; HEADER_BYTES];
+        let mut payload = Vec::new();
+        loop {
+            match read_whole(&mut file, &mut head)? {
+                0 => return Ok(index),
+                HEADER_BYTES => {}
+                _ => return Ok(index.ended(BlockDamage::Torn)),
+            }
+            let header = match Header::from_bytes(&head) {
+                Ok(header) => header,
+                Err(damage) => return Ok(index.ended(damage)),
+            };
+            payload.resize(header.payload_bytes as usize, 0);
+            if read_whole(&mut file, &mut payload)? != payload.len() {
+                return Ok(index.ended(BlockDamage::Torn));
+            }
+            if let Err(damage) = block::verify(&head, &payload) {
+                return Ok(index.ended(damage));
+            }
+            index.add(&header, &payload);
+        }
+    }
+
+    fn ended(mut self, damage: BlockDamage) -> Index {
+        self.damage = Some(damage);
+        self
+    }
+
+    fn add(&mut self, header: &Header, payload: &[u8]) {
+        match header.kind {
+            BlockKind::Records => self.rings.entry(header.ring).or_default().push(BlockPlace {
+                offset: self.sound_bytes + HEADER_BYTES as u64,
+                payload_bytes: header.payload_bytes,
+                records: header.records,
+                begin_position: header.begin_position,
+                end_position: header.end_position,
+                base_stamp: header.base_stamp,
+            }),
+            // A note of a later version is no reason to lose the rest.
+            BlockKind::Note => self.notes.extend(serde_json::from_slice::<Note>(payload)),
+        }
+        self.sound_bytes += HEADER_BYTES as u64 + u64::from(header.payload_bytes);
+    }
+}
+
+fn read_whole(file: &mut impl Read, buffer: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < buffer.len() {
+        match file.read(&mut buffer[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+/// The spool file, for reading blocks that an [`Index`] has found.
+#[derive(Debug)]
+pub struct SpoolFile(File);
+
+impl SpoolFile {
+    /// Opens the file.
+    pub fn open(path: &Path) -> io::Result<SpoolFile> {
+        File::open(path).map(SpoolFile)
+    }
+
+    /// Reads its index.
+    pub fn index(&self) -> io::Result<Index> {
+        Index::read(io::BufReader::with_capacity(1 << 18, &self.0))
+    }
+
+    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length.
+    pub fn payload(&self, place: BlockPlace, padded: &mut Vec<u8>) -> io::Result<usize> {
+        let length = place.payload_bytes as usize;
+        padded.resize(length + RECORD_BYTES_MAX, 0);
+        self.0.read_exact_at(&mut padded[..length], place.offset)?;
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::record::{Encoder, Kind, Record};
+    use super::super::writer::SpoolWriter;
+    use super::*;
+    use proptest::prelude::*;
+
+    fn example() -> Vec<u8> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.spool");
+        let mut writer = SpoolWriter::create(&path).unwrap();
+        let mut encoder = Encoder::new(4096);
+        for ring in [0, 1, 0] {
+            encoder.begin(100);
+            encoder.push(&Record { kind: Kind::Free, stamp: 100, address: 16, ..Record::default() });
+            writer.records(&encoder, RingId { pid: 1, ring, ..RingId::default() }, 0, 2, 100).unwrap();
+            writer.note(&Note::Loss { text: format!("ring {ring}") }).unwrap();
+        }
+        std::fs::read(path).unwrap()
+    }
+
+    #[test]
+    fn a_torn_end_costs_the_torn_block_only() {
+        let whole = example();
+        let all = Index::read(&whole[..]).unwrap();
+        assert_eq!((all.rings.len(), all.notes.len(), all.damage), (2, 3, None));
+        for length in 0..whole.len() {
+            let cut = Index::read(&whole[..length]).unwrap();
+            assert!(cut.sound_bytes <= length as u64);
+            assert_eq!(cut.damage.is_some(), cut.sound_bytes != length as u64);
+        }
+    }
+
+    #[test]
+    fn a_full_disk_leaves_whole_blocks() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.spool");
+        let mut writer = SpoolWriter::create(&path).unwrap();
+        writer.note(&Note::Loss { text: String::from("first") }).unwrap();
+        writer.limit(writer.bytes() + 10);
+        assert!(writer.note(&Note::Loss { text: String::from("second") }).is_err());
+        let index = SpoolFile::open(&path).unwrap().index().unwrap();
+        assert_eq!((index.notes.len(), index.damage), (1, None));
+    }
+
+    proptest! {
+        #[test]
+        fn damage_anywhere_is_seen_and_read_without_panic(at in 0_usize..600, byte in any::<u8>()) {
+            let mut bytes = example();
+            let at = at % bytes.len();
+            prop_assume!(bytes[at] != byte);
+            bytes[at] = byte;
+            let index = Index::read(&bytes[..]).unwrap();
+            prop_assert!(index.damage.is_some());
+            prop_assert!(index.sound_bytes <= at as u64);
+        }
+    }
+}

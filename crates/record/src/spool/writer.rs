@@ -1,0 +1,96 @@
+//! Appends blocks to `events.spool`, and never leaves half a block behind when the disk is full.
+
+use super::block::{BlockKind, HEADER_BYTES, Header, RingId};
+use super::note::Note;
+use super::record::Encoder;
+use std::fs::File;
+use std::io::{self, IoSlice, Write};
+use std::path::Path;
+
+/// The writing end of a spool.
+#[derive(Debug)]
+pub struct SpoolWriter {
+    file: File,
+    bytes: u64,
+    /// Fail when the file would grow beyond this; for tests of a full disk.
+    limit_bytes: u64,
+}
+
+impl SpoolWriter {
+    /// Creates the file.
+    pub fn create(path: &Path) -> io::Result<SpoolWriter> {
+        let file = File::options().write(true).create_new(true).open(path)?;
+        Ok(SpoolWriter { file, bytes: 0, limit_bytes: u64::MAX })
+    }
+
+    /// Pretend that the disk is full once the file has this many bytes.
+    pub fn limit(&mut self, bytes: u64) {
+        self.limit_bytes = bytes;
+    }
+
+    /// Bytes written.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Appends the encoder's records as a block of `ring`, which had given `begin` words before them and has given `end` now.
+    pub fn records(&mut self, encoder: &Encoder, ring: RingId, begin: u64, end: u64, base_stamp: u64) -> io::Result<()> {
+        let payload = encoder.payload();
+        let header = Header {
+            kind: BlockKind::Records,
+            payload_bytes: payload.len() as u32,
+            records: encoder.records(),
+            ring,
+            begin_position: begin,
+            end_position: end,
+            base_stamp,
+        };
+        self.append(&header, payload)
+    }
+
+    /// Appends a note.
+    pub fn note(&mut self, note: &Note) -> io::Result<()> {
+        let payload = serde_json::to_vec(note).map_err(io::Error::other)?;
+        let header = Header {
+            kind: BlockKind::Note,
+            payload_bytes: payload.len() as u32,
+            records: 0,
+            ring: RingId::default(),
+            begin_position: 0,
+            end_position: 0,
+            base_stamp: 0,
+        };
+        self.append(&header, &payload)
+    }
+
+    fn append(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {
+        let head = header.to_bytes(payload);
+        let total = HEADER_BYTES + payload.len();
+        let outcome = if self.bytes + total as u64 > self.limit_bytes {
+            Err(io::ErrorKind::StorageFull.into())
+        } else {
+            self.write_both(&head, payload)
+        };
+        match outcome {
+            Ok(()) => self.bytes += total as u64,
+            // A torn block would end every later reading here; without it the file is whole. Should this fail too, the
+            // checksum catches it.
+            Err(_) => drop(self.file.set_len(self.bytes)),
+        }
+        outcome
+    }
+
+    fn write_both(&mut self, head: &[u8], payload: &[u8]) -> io::Result<()> {
+        let mut done = 0;
+        while done < head.len() + payload.len() {
+            let slices = [IoSlice::new(&head[done.min(head.len())..]), IoSlice::new(&payload[done.saturating_sub(head.len())..])];
+            match self.file.write_vectored(&slices) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(more) => done += more,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
