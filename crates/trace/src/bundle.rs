@@ -1,8 +1,34 @@
 //! The finished recording: a folder `NAME.heaplab/` of Parquet tables and `meta.json` (docs/bundle-format.md).
+//!
+//! A bundle is written into a hidden folder beside its name and renamed when it is complete, so that it is there whole
+//! or not at all. It is read as untrusted input: every reference between tables and from events is checked against the
+//! table it names; the order of events is checked by [`Bundle::verify`], which takes a pass of its own.
 
+mod columns;
+mod read_events;
+mod tables_codec;
+mod tables_file;
+mod write_events;
+
+pub use columns::COLUMNS as EVENT_COLUMNS;
+pub use read_events::Events;
+
+use crate::order::OrderChecker;
+use crate::parquet::footer::RowGroup;
 use crate::{Event, EventSink, EventSource, TraceError, tables::Tables};
 use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{BufWriter, Read};
 use std::path::{Path, PathBuf};
+use write_events::EventWriter;
+
+/// The version of the format that is written.
+pub const FORMAT_VERSION: u32 = 1;
+/// The versions that are read.
+const SUPPORTED: &str = "1";
+/// Largest `meta.json` that is believed, bytes.
+const META_BYTES_LIMIT: u64 = 16 << 20;
 
 /// What is known of a recording as a whole (`meta.json`).
 #[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -54,8 +80,9 @@ pub struct Bundle {
 impl Bundle {
     /// Reads `meta.json` and the tables.
     pub fn open(path: &Path) -> Result<Bundle, TraceError> {
-        let _ = path;
-        todo!()
+        let meta = read_meta(&path.join("meta.json"))?;
+        let tables = tables_codec::read_all(path)?;
+        Ok(Bundle { path: path.into(), meta, tables })
     }
 
     /// The folder.
@@ -74,44 +101,140 @@ impl Bundle {
     }
 
     /// The events, from the first, those of `selection` only.
+    ///
+    /// Each has an `object` under `meta().objects` and names rows that its tables have; whether frees are of live
+    /// objects is left to [`Bundle::verify`].
     pub fn events(&self, selection: Selection) -> Result<Events, TraceError> {
-        let _ = selection;
-        todo!()
+        Events::open(self, selection)
+    }
+
+    /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live objects only.
+    pub fn verify(&self) -> Result<(), TraceError> {
+        let mut checker = OrderChecker::new(self.path.join("events.parquet"), &self.tables);
+        self.events(Selection::default())?.for_each(|event| checker.check(event))?;
+        if checker.objects() == self.meta.objects {
+            return Ok(());
+        }
+        Err(TraceError::Malformed {
+            path: self.path.join("meta.json"),
+            place: "objects".into(),
+            expected: format!("{}, as many as events.parquet has births", checker.objects()),
+            found: self.meta.objects.to_string(),
+        })
     }
 }
 
-/// The events of a bundle.
-#[derive(Debug)]
-pub struct Events {}
-
-impl EventSource for Events {
-    fn next_batch(&mut self, batch: &mut Vec<Event>) -> Result<(), TraceError> {
-        let _ = batch;
-        todo!()
+fn read_meta(path: &Path) -> Result<Meta, TraceError> {
+    let file = File::open(path).map_err(TraceError::io(path, "open (is this folder a bundle?)"))?;
+    let mut text = Vec::new();
+    file.take(META_BYTES_LIMIT + 1).read_to_end(&mut text).map_err(TraceError::io(path, "read"))?;
+    if text.len() as u64 > META_BYTES_LIMIT {
+        let (found, limit) = (text.len() as u64, META_BYTES_LIMIT);
+        return Err(TraceError::Limit { path: path.into(), place: "its length".into(), what: "the number of bytes", found, limit });
     }
+    let malformed = |error: serde_json::Error| TraceError::Malformed {
+        path: path.into(),
+        place: format!("line {}", error.line()),
+        expected: "the meta.json of a bundle".into(),
+        found: error.to_string(),
+    };
+    // The version first: a newer one may have other keys of other types.
+    #[derive(Deserialize)]
+    struct Version {
+        format_version: u64,
+    }
+    let version: Version = serde_json::from_slice(&text).map_err(malformed)?;
+    if version.format_version != u64::from(FORMAT_VERSION) {
+        return Err(TraceError::Version { path: path.into(), found: version.format_version.to_string(), supported: SUPPORTED });
+    }
+    serde_json::from_slice(&text).map_err(malformed)
 }
 
 /// Writes a bundle: it appears under its name only when [`BundleWriter::finish`] returns.
 #[derive(Debug)]
-pub struct BundleWriter {}
+pub struct BundleWriter {
+    path: PathBuf,
+    folder: Unfinished,
+    events: EventWriter<BufWriter<File>>,
+}
+
+/// The folder being written; removed unless it was given its name.
+#[derive(Debug)]
+struct Unfinished(PathBuf);
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        // After the rename there is nothing under this name: the error says so and is of no interest.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}
 
 impl BundleWriter {
     /// Begins a bundle that will appear at `path`; fails where something is there already.
     pub fn create(path: &Path) -> Result<BundleWriter, TraceError> {
-        let _ = path;
-        todo!()
+        let taken = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "something of that name exists; remove it or choose another");
+        if path.symlink_metadata().is_ok() {
+            return Err(TraceError::Io { path: path.into(), action: "create a bundle", source: taken });
+        }
+        let folder = Unfinished(unfinished_name(path)?);
+        fs::create_dir(&folder.0).map_err(TraceError::io(&folder.0, "create the folder"))?;
+        let file = folder.0.join("events.parquet");
+        let out = File::create_new(&file).map_err(TraceError::io(&file, "create"))?;
+        let events = EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
+        Ok(BundleWriter { path: path.into(), folder, events })
     }
 
-    /// Writes the tables and `meta` (its counts are filled in here) and gives the bundle its name.
+    /// Writes the tables and `meta` (its version and counts are filled in here) and gives the bundle its name.
+    ///
+    /// `meta.duration_ns` is raised to the time of the last event where that is later.
     pub fn finish(self, tables: &Tables, meta: Meta) -> Result<(), TraceError> {
-        let _ = (tables, meta);
-        todo!()
+        self.finish_measured(tables, meta).map(drop)
     }
+
+    /// As [`BundleWriter::finish`]; gives the sizes of the event columns, for measurements.
+    pub fn finish_measured(self, tables: &Tables, mut meta: Meta) -> Result<Vec<RowGroup>, TraceError> {
+        let BundleWriter { path, folder, events } = self;
+        let file = folder.0.join("events.parquet");
+        let (out, groups, counts) = events.finish().map_err(TraceError::io(&file, "write"))?;
+        let out = out.into_inner().map_err(|error| TraceError::io(&file, "write")(error.into_error()))?;
+        out.sync_all().map_err(TraceError::io(&file, "write"))?;
+        tables_codec::write_all(&folder.0, tables)?;
+        meta.format_version = FORMAT_VERSION;
+        if meta.writer.is_empty() {
+            meta.writer = concat!("heaplab ", env!("CARGO_PKG_VERSION")).into();
+        }
+        (meta.events, meta.objects) = (counts.events, counts.objects);
+        meta.duration_ns = meta.duration_ns.max(counts.end_ns);
+        let file = folder.0.join("meta.json");
+        let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;
+        text.push(b'\n');
+        fs::write(&file, text).map_err(TraceError::io(&file, "write"))?;
+        rename_new(&folder.0, &path)?;
+        Ok(groups)
+    }
+}
+
+/// A hidden name beside `path`, with the process's number so that two writers do not meet.
+fn unfinished_name(path: &Path) -> Result<PathBuf, TraceError> {
+    let nameless = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
+    let name = path.file_name().ok_or_else(nameless).map_err(TraceError::io(path, "create a bundle"))?;
+    let mut hidden = OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".unfinished-{}", std::process::id()));
+    Ok(path.with_file_name(hidden))
+}
+
+/// Renames a folder to a name that nothing has. A folder that appeared there meanwhile is only replaced where it is empty.
+fn rename_new(from: &Path, to: &Path) -> Result<(), TraceError> {
+    fs::rename(from, to).map_err(TraceError::io(to, "give the finished bundle its name"))
 }
 
 impl EventSink for BundleWriter {
+    #[inline]
     fn push(&mut self, event: &Event) -> Result<(), TraceError> {
-        let _ = event;
-        todo!()
+        self.events.push(event).map_err(|source| TraceError::Io { path: self.folder.0.join("events.parquet"), action: "write", source })
     }
 }
+
+#[cfg(test)]
+mod tests;

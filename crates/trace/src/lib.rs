@@ -8,12 +8,16 @@
 //! - [`tables`]: what events refer to: stacks, frames, modules, processes, threads, arenas, marks, samples.
 //! - [`source`]: the streaming contract between whoever has events and whoever wants them.
 //! - [`bundle`]: the folder `NAME.heaplab/` of Parquet tables and `meta.json` (docs/bundle-format.md).
+//! - [`order`]: which orders of events a program can have produced.
+//! - [`parquet`]: the part of that file format that bundles use.
 //! - [`program`]: the compact replay program compiled from a bundle once and mapped.
 //! - `import`: other tools' traces as events.
 
 pub mod bundle;
 pub mod error;
 pub mod event;
+pub mod order;
+pub mod parquet;
 pub mod program;
 pub mod source;
 pub mod tables;

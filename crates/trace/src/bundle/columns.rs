@@ -1,0 +1,53 @@
+//! The columns of `events.parquet`: their names and types.
+//!
+//! A column is null where the operation has nothing to say there, so that `sum(size)` needs no condition.
+
+use crate::Op;
+use crate::parquet::schema::{Column, Encoding::*, Kind::*};
+
+/// The columns in the order of the file.
+pub const COLUMNS: [Column; 22] = [
+    Column::required("op", Text, Dictionary),
+    Column::optional("object", I64, Delta),
+    Column::optional("size", U64, Dictionary),
+    Column::optional("usable", U64, Dictionary),
+    Column::optional("alignment", U64, Dictionary),
+    Column::required("zeroed", Bool, Bits),
+    Column::required("moved", Bool, Bits),
+    Column::required("failed", Bool, Bits),
+    Column::required("inherited", Bool, Bits),
+    Column::required("family", Text, Dictionary),
+    Column::required("process", U32, Dictionary),
+    Column::required("thread", U32, Dictionary),
+    Column::optional("stack", U32, Dictionary),
+    Column::required("arena", U32, Dictionary),
+    Column::required("time_ns", I64, Delta),
+    Column::optional("address", U64, Delta),
+    Column::optional("origin", Text, Dictionary),
+    Column::required("direct_to_old", Bool, Bits),
+    Column::optional("collection", U32, Delta),
+    Column::optional("field", U32, Dictionary),
+    Column::optional("target", I64, Delta),
+    Column::optional("mark", U32, Delta),
+];
+
+/// What each operation is called in the file, in the order of its number.
+pub const OPS: [&str; Op::ALL.len()] = [
+    "alloc",
+    "free",
+    "realloc",
+    "usable_size_read",
+    "arena_birth",
+    "arena_death",
+    "promote",
+    "collect_begin",
+    "collect_end",
+    "reference",
+    "mark",
+];
+
+/// What each family is called, in the order of its number.
+pub const FAMILIES: [&str; 5] = ["malloc", "aligned", "new", "managed", "arena"];
+
+/// What each origin is called, in the order of its number.
+pub const ORIGINS: [&str; 3] = ["normal", "marshalled", "custom"];

@@ -1,0 +1,194 @@
+//! The tables beside the events, each a Parquet file, as rows of plain columns.
+//!
+//! One list of columns a table, used in both directions, so that what is written is what is read.
+
+use crate::TraceError;
+use crate::parquet::PAGE_ROWS;
+use crate::parquet::encode::Present;
+use crate::parquet::read::{ColumnReader, FileReader, Stretch};
+use crate::parquet::schema::{Column, Kind};
+use crate::parquet::write::FileWriter;
+use std::fs::File;
+use std::io::BufWriter;
+use std::path::{Path, PathBuf};
+
+/// Most rows of a table that are believed: four billion rows is what a 32-bit id can name, memory allows far fewer.
+const ROWS_LIMIT: u64 = 64 << 20;
+
+/// One value of a table.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Value<'a> {
+    /// Nothing.
+    Null,
+    /// A number or a row of another table.
+    Number(u64),
+    /// A text.
+    Text(std::borrow::Cow<'a, str>),
+}
+
+impl From<u64> for Value<'_> {
+    fn from(value: u64) -> Self {
+        Value::Number(value)
+    }
+}
+
+impl From<u32> for Value<'_> {
+    fn from(value: u32) -> Self {
+        Value::Number(value.into())
+    }
+}
+
+impl<'a> From<&'a str> for Value<'a> {
+    fn from(value: &'a str) -> Self {
+        Value::Text(value.into())
+    }
+}
+
+impl From<String> for Value<'_> {
+    fn from(value: String) -> Self {
+        Value::Text(value.into())
+    }
+}
+
+impl<'a> From<&'a String> for Value<'a> {
+    fn from(value: &'a String) -> Self {
+        Value::Text(value.as_str().into())
+    }
+}
+
+impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Value::Null, Into::into)
+    }
+}
+
+/// Writes a table: `value(row, column)` gives each value. The file is synced.
+pub fn write<'a>(path: &Path, columns: &[Column], rows: usize, value: impl Fn(usize, usize) -> Value<'a>) -> Result<(), TraceError> {
+    let inner = || {
+        let mut file = FileWriter::new(BufWriter::new(File::create_new(path)?), columns)?;
+        let mut from = 0;
+        while from < rows {
+            let page = (rows - from).min(PAGE_ROWS / 16);
+            file.page(page, |index, writer, squeeze| {
+                let values = (from..from + page).map(|row| value(row, index));
+                if columns[index].kind == Kind::Text {
+                    let texts: Vec<Value> = values.collect();
+                    return writer
+                        .texts(texts.iter().map(|value| if let Value::Text(text) = value { Some(&**text) } else { None }), squeeze);
+                }
+                let (mut numbers, mut present, mut bits) = (Vec::new(), Vec::new(), Vec::new());
+                for value in values {
+                    present.push(matches!(value, Value::Number(_)));
+                    numbers.extend(if let Value::Number(number) = value { Some(number) } else { None });
+                }
+                crate::parquet::encode::bits(present.into_iter(), &mut bits);
+                let present = match numbers.len() {
+                    0 => Present::None,
+                    length if length == page => Present::All,
+                    _ => Present::Bits(&bits),
+                };
+                writer.integers(&numbers, present, page, squeeze)
+            })?;
+            from += page;
+        }
+        let (out, _) = file.finish(&[])?;
+        out.into_inner().map_err(|error| error.into_error())
+    };
+    inner().map_err(TraceError::io(path, "write"))?.sync_all().map_err(TraceError::io(path, "write"))
+}
+
+/// A table's columns, whole.
+#[derive(Debug)]
+pub struct Rows {
+    path: PathBuf,
+    columns: Vec<&'static str>,
+    values: Vec<Vec<u64>>,
+    texts: Vec<Vec<String>>,
+    rows: usize,
+}
+
+/// The number that stands for null in [`Rows`]: no id, size or time of a bundle is so large.
+const NULL: u64 = u64::MAX;
+
+impl Rows {
+    /// Reads a table.
+    pub fn read(path: &Path, columns: &[Column]) -> Result<Rows, TraceError> {
+        let file = FileReader::open(path)?;
+        let rows = file.footer().rows;
+        if rows > ROWS_LIMIT {
+            let place = "footer".into();
+            return Err(TraceError::Limit { path: path.into(), place, what: "the number of rows", found: rows, limit: ROWS_LIMIT });
+        }
+        let mut read = Rows {
+            path: path.into(),
+            columns: columns.iter().map(|column| column.name).collect(),
+            values: Vec::new(),
+            texts: Vec::new(),
+            rows: rows as usize,
+        };
+        for column in columns {
+            let (values, texts) = match file.column(column)? {
+                Some(reader) => column_values(&file, reader)?,
+                None => (vec![NULL; rows as usize], Vec::new()),
+            };
+            read.values.push(values);
+            read.texts.push(texts);
+        }
+        Ok(read)
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        self.rows
+    }
+
+    /// Whether a value is there.
+    pub fn optional(&self, row: usize, column: usize) -> Option<u64> {
+        Some(self.values[column][row]).filter(|value| *value != NULL)
+    }
+
+    /// The text, if there is one.
+    pub fn text(&self, row: usize, column: usize) -> Option<&str> {
+        self.optional(row, column).and_then(|index| self.texts[column].get(index as usize)).map(String::as_str)
+    }
+
+    /// A number under `limit`, or nothing.
+    pub fn optional_under(&self, row: usize, column: usize, limit: u64) -> Result<Option<u64>, TraceError> {
+        match self.optional(row, column) {
+            Some(value) if value >= limit => Err(self.wrong(row, column, format!("a value under {limit}"), value.to_string())),
+            value => Ok(value),
+        }
+    }
+
+    /// A number under `limit`.
+    pub fn under(&self, row: usize, column: usize, limit: u64) -> Result<u64, TraceError> {
+        self.optional_under(row, column, limit)?.ok_or_else(|| self.wrong(row, column, "a value".into(), "null".into()))
+    }
+
+    /// What is wrong with a value.
+    pub fn wrong(&self, row: usize, column: usize, expected: String, found: String) -> TraceError {
+        let place = format!("row {row}, column {}", self.columns[column]);
+        TraceError::Malformed { path: self.path.clone(), place, expected, found }
+    }
+}
+
+fn column_values(file: &FileReader, mut reader: ColumnReader) -> Result<(Vec<u64>, Vec<String>), TraceError> {
+    let (mut values, mut texts) = (Vec::new(), Vec::new());
+    for group in 0..file.footer().groups.len() {
+        reader.open_group(file, group)?;
+        loop {
+            let rows = reader.rows_ready(file)?;
+            if rows == 0 {
+                break;
+            }
+            let before = texts.len() as u64;
+            let shifted = |value: u64| if value == NULL { NULL } else { value + before };
+            match reader.take(rows) {
+                Stretch::Constant(value) => values.resize(values.len() + rows, shifted(value)),
+                Stretch::Values(page) => values.extend(page.iter().map(|value| shifted(*value))),
+            }
+        }
+        texts.extend_from_slice(reader.texts());
+    }
+    Ok((values, texts))
+}

@@ -1,0 +1,206 @@
+use super::*;
+use crate::tables::{Arena, Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Thread};
+use crate::{Family, Flags, Op, Origin};
+use proptest::prelude::*;
+
+/// Tables in which every optional value is there once and missing once.
+fn tables() -> Tables {
+    let process = |pid, parent| Process {
+        pid,
+        parent,
+        executable: "/bin/a b".into(),
+        arguments: vec!["a".into(), "\"quoted\"".into()],
+        ..Process::default()
+    };
+    Tables {
+        stacks: vec![StackNode::default(), StackNode { parent: 0, frame: 0 }, StackNode { parent: 1, frame: 2 }],
+        frames: vec![
+            Frame { module: Some(0), address: u64::MAX - 1, inlined_into: Some(1), ..Frame::default() },
+            Frame { function: Some("main()".into()), file: Some("m.c".into()), line: 7, ..Frame::default() },
+            Frame { module: None, address: 0x7fff_0000_1234, ..Frame::default() },
+        ],
+        modules: vec![Module {
+            path: "/lib/x.so".into(),
+            build_id: "ab12".into(),
+            process: 1,
+            bias: 0x7f00_0000_0000,
+            size: 4096,
+            loaded_ns: 5,
+            unloaded_ns: Some(9),
+        }],
+        processes: vec![
+            Process { ended: Ended::Exited(-1), ended_ns: Some(99), ..process(10, None) },
+            Process { began: Began::Fork, began_ns: 3, ended: Ended::Signalled(9), refused: Some("static".into()), ..process(11, Some(0)) },
+        ],
+        threads: vec![Thread { process: 0, tid: 10, name: "main".into() }, Thread { process: 1, tid: 11, name: String::new() }],
+        arenas: vec![Arena::default(), Arena { kind: "class".into(), partner: Some(0), loader: "boot".into(), growth_policy: "2x".into() }],
+        marks: vec![
+            Mark { name: "loaded".into(), time_ns: 4, process: None },
+            Mark { name: "closed".into(), time_ns: 8, process: Some(1) },
+        ],
+        samples: vec![Sample { time_ns: 1, process: 0, resident_bytes: 9, resident_anonymous_bytes: 8, committed_bytes: 0 }],
+    }
+}
+
+/// What happens next, before ids are given.
+fn step() -> impl Strategy<Value = (Event, prop::sample::Index)> {
+    let numbers = (0u64..=u64::MAX, 0u64..300, 0u32..2, 0u32..3, 0u64..1 << 62);
+    (0u8..11, 0u16..32, 0u8..64, numbers, any::<u64>(), any::<prop::sample::Index>()).prop_map(
+        |(op, flags, align_log2, (big, small, process, stack, time_ns), address, which)| {
+            let event = Event {
+                op: Op::from_number(op).unwrap(),
+                flags: Flags(flags),
+                family: Family::from_number((small % 5) as u8).unwrap(),
+                origin: Origin::from_number((small % 3) as u8).unwrap(),
+                align_log2: align_log2 * u8::from(small % 2 == 0),
+                process,
+                thread: process,
+                stack,
+                collection: (small % 4) as u32,
+                size: if small % 7 == 0 { big } else { small },
+                usable: small * 8,
+                time_ns,
+                address: address * (small % 2),
+                ..Event::default()
+            };
+            (event, which)
+        },
+    )
+}
+
+/// Makes of arbitrary steps the events of a program: objects are born before they are used.
+fn legal(steps: Vec<(Event, prop::sample::Index)>) -> Vec<Event> {
+    let (mut live, mut born, mut arena) = (Vec::new(), 0, 0);
+    let mut events = Vec::new();
+    for (mut event, which) in steps {
+        let about_size = matches!(event.op, Op::Alloc | Op::Realloc);
+        if !about_size {
+            event.size = 0;
+        }
+        event.flags.0 &= !Flags::INHERITED.0;
+        if event.op == Op::Alloc && !event.has(Flags::FAILED) {
+            event.object = born;
+            live.push(born);
+            born += 1;
+        } else if matches!(event.op, Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Reference) {
+            let Some(at) = (!live.is_empty()).then(|| which.index(live.len())) else { continue };
+            event.object = live[at];
+            match event.op {
+                Op::Free => drop(live.swap_remove(at)),
+                Op::Reference => (event.target, event.field) = (if at == 0 { u64::MAX } else { live[0] }, at as u32),
+                _ => {}
+            }
+        } else if matches!(event.op, Op::ArenaBirth | Op::ArenaDeath) {
+            if arena == 2 || (arena == 0) != (event.op == Op::ArenaBirth) {
+                continue;
+            }
+            arena += 1;
+            (event.arena, event.object) = (1, 1);
+        } else if event.op == Op::Mark {
+            event.object = which.index(2) as u64;
+        }
+        events.push(event);
+    }
+    events
+}
+
+fn written(folder: &Path, events: &[Event]) -> Bundle {
+    let path = folder.join("t.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    events.iter().for_each(|event| writer.push(event).unwrap());
+    writer.finish(&tables(), Meta { program: "test".into(), ..Meta::default() }).unwrap();
+    Bundle::open(&path).unwrap()
+}
+
+fn all(bundle: &Bundle, selection: Selection) -> Vec<Event> {
+    let mut events = Vec::new();
+    bundle.events(selection).unwrap().for_each(|event| EventSink::push(&mut events, event)).unwrap();
+    events
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn every_column_comes_back(steps in prop::collection::vec(step(), 0..400)) {
+        let folder = tempfile::tempdir().unwrap();
+        let events = legal(steps);
+        let bundle = written(folder.path(), &events);
+        prop_assert_eq!(bundle.tables(), &tables());
+        prop_assert_eq!(all(&bundle, Selection::default()), events.clone());
+        bundle.verify().unwrap();
+        let ours: Vec<Event> = events.into_iter().filter(|event| event.process == 1).collect();
+        prop_assert_eq!(all(&bundle, Selection { process: Some(1) }), ours);
+    }
+}
+
+/// A workload over several pages and row groups: most objects die young, some live on.
+fn long(rows: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let (mut born, mut next_dead) = (0u64, 0u64);
+    while (events.len() as u64) < rows {
+        let row = events.len() as u64;
+        let common = Event { time_ns: row * 40 + row % 7, stack: (row % 2) as u32, ..Event::default() };
+        if row % 3 == 2 && next_dead < born {
+            events.push(Event { op: Op::Free, object: next_dead, ..common });
+            next_dead += 1;
+        } else {
+            events.push(Event { object: born, size: row % 100_003, usable: row % 100_003 + 8, ..common });
+            born += 1;
+        }
+    }
+    events
+}
+
+#[test]
+fn pages_and_row_groups_join() {
+    let folder = tempfile::tempdir().unwrap();
+    let events = long(1_200_000);
+    let bundle = written(folder.path(), &events);
+    assert!(all(&bundle, Selection::default()) == events);
+    bundle.verify().unwrap();
+    assert_eq!(bundle.meta().duration_ns, events.last().unwrap().time_ns);
+}
+
+#[test]
+fn the_parquet_crate_reads_the_same() {
+    use parquet::file::reader::FileReader as _;
+    use parquet::record::RowAccessor;
+    let folder = tempfile::tempdir().unwrap();
+    let events = long(70_000);
+    let bundle = written(folder.path(), &events);
+    let file = File::open(bundle.path().join("events.parquet")).unwrap();
+    let reader = parquet::file::reader::SerializedFileReader::new(file).unwrap();
+    for (row, event) in reader.get_row_iter(None).unwrap().zip(&events) {
+        let row = row.unwrap();
+        assert_eq!(row.get_string(0).unwrap(), columns::OPS[event.op as usize]);
+        assert_eq!(row.get_long(1).unwrap(), event.object as i64);
+        let (size, usable) = if event.op == Op::Alloc { (Some(event.size), Some(event.usable)) } else { (None, None) };
+        assert_eq!((row.get_ulong(2).ok(), row.get_ulong(3).ok()), (size, usable));
+        assert_eq!(row.get_uint(12).ok(), (event.stack != 0).then_some(event.stack));
+        assert_eq!(row.get_long(14).unwrap(), event.time_ns as i64);
+    }
+    for table in tables_codec::FILES {
+        let file = File::open(bundle.path().join(table)).unwrap();
+        let reader = parquet::file::reader::SerializedFileReader::new(file).unwrap();
+        assert!(reader.get_row_iter(None).unwrap().all(|row| row.is_ok()), "{table}");
+    }
+}
+
+#[test]
+fn nothing_is_left_of_a_bundle_that_was_not_finished() {
+    let folder = tempfile::tempdir().unwrap();
+    let writer = BundleWriter::create(&folder.path().join("t.heaplab")).unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    drop(writer);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_name_that_is_taken_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.heaplab");
+    fs::write(&path, "something else").unwrap();
+    let error = BundleWriter::create(&path).unwrap_err().to_string();
+    assert!(error.contains("something of that name exists"), "{error}");
+    assert_eq!(fs::read(&path).unwrap(), b"something else");
+}

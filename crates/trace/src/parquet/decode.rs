@@ -1,0 +1,208 @@
+//! The bytes of a page, decompressed, to values. Every function takes the number of values that the page's header
+//! promised and refuses content with fewer; nothing is allocated beyond that number.
+
+use super::Fault;
+use super::thrift::Reader;
+
+/// `DELTA_BINARY_PACKED`: exactly `count` values into `out`, which is emptied first.
+pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault> {
+    out.clear();
+    let mut reader = Reader::new(bytes);
+    let block = reader.varint()?;
+    let minis = reader.varint()?;
+    let total = reader.varint()?;
+    let first = reader.signed()? as u64;
+    if block == 0 || block % 128 != 0 || block > 1 << 16 || minis == 0 || block % minis != 0 || (block / minis) % 32 != 0 {
+        return Err(Fault::new("blocks of 128 n values in miniblocks of 32 n", format!("{block} values in {minis}")));
+    }
+    if total != count as u64 {
+        return Err(Fault::new(format!("{count} values"), total.to_string()));
+    }
+    if count == 0 {
+        return Ok(());
+    }
+    out.reserve(count);
+    out.push(first);
+    let (minis, per_mini) = (minis as usize, (block / minis) as usize);
+    let mut previous = first;
+    while out.len() < count {
+        let least = reader.signed()? as u64;
+        let widths = reader.take(minis)?;
+        for width in widths {
+            let wanted = per_mini.min(count - out.len());
+            if wanted == 0 {
+                break;
+            }
+            let width = usize::from(*width);
+            if width > 64 {
+                return Err(Fault::new("a bit width of at most 64", width.to_string()));
+            }
+            // The last miniblock may be cut short after its last value.
+            let whole = per_mini * width / 8;
+            let packed = reader.take(whole.min(reader.rest().len()))?;
+            if packed.len() * 8 < wanted * width {
+                return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
+            }
+            unpack(packed, width, wanted, |difference| {
+                previous = previous.wrapping_add(least).wrapping_add(difference);
+                out.push(previous);
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Calls `each` with `count` values of `width` bits; `packed` holds at least so many.
+fn unpack(packed: &[u8], width: usize, count: usize, mut each: impl FnMut(u64)) {
+    match width {
+        0 => (0..count).for_each(|_| each(0)),
+        8 => packed[..count].iter().for_each(|byte| each(u64::from(*byte))),
+        16 => packed.as_chunks::<2>().0[..count].iter().for_each(|pair| each(u64::from(u16::from_le_bytes(*pair)))),
+        32 => packed.as_chunks::<4>().0[..count].iter().for_each(|four| each(u64::from(u32::from_le_bytes(*four)))),
+        _ => (0..count).for_each(|index| each(bits_at(packed, index * width, width))),
+    }
+}
+
+/// `width` bits (1 to 64) from bit `at`; what lies beyond the end reads as zero.
+fn bits_at(packed: &[u8], at: usize, width: usize) -> u64 {
+    let mut window = [0u8; 16];
+    let from = &packed[at / 8..];
+    let length = from.len().min(9);
+    window[..length].copy_from_slice(&from[..length]);
+    let value = u128::from_le_bytes(window) >> (at % 8);
+    (value & ((1u128 << width) - 1)) as u64
+}
+
+/// What a page of indices or levels holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Runs {
+    /// One run covers all: every value is this one, and the values were not written out.
+    Constant(u32),
+    /// They differ.
+    Mixed,
+}
+
+/// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is emptied first.
+pub fn hybrid(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Result<Runs, Fault> {
+    out.clear();
+    if width > 32 {
+        return Err(Fault::new("a bit width of at most 32", width.to_string()));
+    }
+    let mut reader = Reader::new(bytes);
+    let width = width as usize;
+    while out.len() < count {
+        let head = reader.varint()?;
+        let wanted = count - out.len();
+        if head & 1 == 0 {
+            let run = usize::try_from(head >> 1).unwrap_or(usize::MAX).min(wanted);
+            let mut value = [0; 4];
+            value[..width.div_ceil(8)].copy_from_slice(reader.take(width.div_ceil(8))?);
+            let value = u32::from_le_bytes(value);
+            if run == 0 {
+                return Err(Fault::new("runs of at least one value", "an empty run"));
+            }
+            if run == count {
+                return Ok(Runs::Constant(value));
+            }
+            out.resize(out.len() + run, value);
+        } else {
+            let groups = usize::try_from(head >> 1).unwrap_or(usize::MAX);
+            let packed = reader.take(groups.saturating_mul(width).min(reader.rest().len()))?;
+            let values = groups.saturating_mul(8).min(wanted);
+            if values == 0 || packed.len() * 8 < values * width {
+                return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
+            }
+            out.reserve(values);
+            unpack(packed, width, values, |value| out.push(value as u32));
+        }
+    }
+    Ok(Runs::Mixed)
+}
+
+/// Definition levels with the length before them: which of `rows` are present. Gives the bytes after them.
+pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u32>) -> Result<(Runs, &'a [u8]), Fault> {
+    let mut reader = Reader::new(bytes);
+    let mut length = [0; 4];
+    length.copy_from_slice(reader.take(4)?);
+    let levels = reader.take(u32::from_le_bytes(length) as usize)?;
+    let runs = hybrid(levels, 1, rows, out)?;
+    Ok((runs, reader.rest()))
+}
+
+/// `count` booleans, one bit each.
+pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault> {
+    out.clear();
+    if bytes.len() * 8 < count {
+        return Err(Fault::new(format!("{count} bits"), format!("{} bytes", bytes.len())));
+    }
+    out.extend((0..count).map(|index| u64::from(bytes[index / 8] >> (index % 8) & 1)));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::encode::{self, Present};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn any_values() -> impl Strategy<Value = Vec<u64>> {
+        let value = prop_oneof![0u64..10, 0u64..100_000, any::<u64>()];
+        prop::collection::vec(value, 0..1500)
+    }
+
+    proptest! {
+        #[test]
+        fn differences_come_back(values in any_values()) {
+            let (mut bytes, mut back) = (Vec::new(), Vec::new());
+            encode::delta(&values, &mut bytes);
+            delta(&bytes, values.len(), &mut back).unwrap();
+            prop_assert_eq!(back, values);
+        }
+
+        #[test]
+        fn indices_come_back(values in prop::collection::vec(0u32..70_000, 1..600), distinct in 70_000usize..80_000) {
+            let (mut bytes, mut back) = (Vec::new(), Vec::new());
+            encode::indices(&values, distinct, &mut bytes);
+            match hybrid(&bytes[1..], u32::from(bytes[0]), values.len(), &mut back).unwrap() {
+                Runs::Constant(value) => prop_assert!(values.iter().all(|each| *each == value)),
+                Runs::Mixed => prop_assert_eq!(back, values),
+            }
+        }
+
+        #[test]
+        fn levels_come_back(present in prop::collection::vec(any::<bool>(), 1..500)) {
+            let (mut packed, mut bytes, mut back) = (Vec::new(), Vec::new(), Vec::new());
+            encode::bits(present.iter().copied(), &mut packed);
+            encode::levels(&Present::Bits(&packed), present.len(), &mut bytes);
+            let (runs, rest) = levels(&bytes, present.len(), &mut back).unwrap();
+            prop_assert!(rest.is_empty() && runs == Runs::Mixed);
+            prop_assert_eq!(back, present.iter().map(|bit| u32::from(*bit)).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_width_unpacks(values in prop::collection::vec(any::<u64>(), 1..100), width in 1usize..=64) {
+            let mask = u64::MAX >> (64 - width);
+            let bit = |index: usize| values[index / width] >> (index % width) & 1 == 1;
+            let mut packed = Vec::new();
+            encode::bits((0..values.len() * width).map(bit), &mut packed);
+            let mut back = Vec::new();
+            unpack(&packed, width, values.len(), |value| back.push(value));
+            prop_assert_eq!(back, values.iter().map(|value| value & mask).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, count in 0usize..5000, width in 0u32..40) {
+            let _ = delta(&bytes, count, &mut Vec::new());
+            let _ = hybrid(&bytes, width, count, &mut Vec::new());
+            let _ = levels(&bytes, count, &mut Vec::new());
+        }
+    }
+
+    #[test]
+    fn a_promise_of_too_many_values_is_refused() {
+        let mut bytes = Vec::new();
+        encode::delta(&[1, 2, 3], &mut bytes);
+        let fault = delta(&bytes, 4, &mut Vec::new()).unwrap_err();
+        assert_eq!((fault.expected.as_str(), fault.found.as_str()), ("4 values", "3"));
+    }
+}

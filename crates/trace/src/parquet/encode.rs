@@ -1,0 +1,132 @@
+//! Values to the bytes of a page, before compression. Bit widths are whole bytes (see the parent module).
+
+use super::thrift::{varint, zigzag};
+
+/// Values that share a least difference.
+pub const DELTA_BLOCK: usize = 256;
+/// Values that share a bit width.
+pub const DELTA_MINIBLOCK: usize = 64;
+
+/// `DELTA_BINARY_PACKED`. Differences wrap around, as the format asks.
+pub fn delta(values: &[u64], out: &mut Vec<u8>) {
+    varint(out, DELTA_BLOCK as u64);
+    varint(out, (DELTA_BLOCK / DELTA_MINIBLOCK) as u64);
+    varint(out, values.len() as u64);
+    varint(out, zigzag(values.first().copied().unwrap_or(0) as i64));
+    let mut previous = values.first().copied().unwrap_or(0);
+    let mut differences = [0i64; DELTA_BLOCK];
+    for block in values.get(1..).unwrap_or(&[]).chunks(DELTA_BLOCK) {
+        let mut least = i64::MAX;
+        for (difference, value) in differences.iter_mut().zip(block) {
+            *difference = value.wrapping_sub(previous) as i64;
+            least = least.min(*difference);
+            previous = *value;
+        }
+        varint(out, zigzag(least));
+        delta_block(&mut differences, block.len(), least, out);
+    }
+}
+
+fn delta_block(differences: &mut [i64; DELTA_BLOCK], used: usize, least: i64, out: &mut Vec<u8>) {
+    let widths_at = out.len();
+    out.extend_from_slice(&[0; DELTA_BLOCK / DELTA_MINIBLOCK]);
+    for (index, mini) in differences.chunks_mut(DELTA_MINIBLOCK).enumerate() {
+        let used = used.saturating_sub(index * DELTA_MINIBLOCK).min(DELTA_MINIBLOCK);
+        if used == 0 {
+            break;
+        }
+        let mut bits = 0u64;
+        for difference in &mut mini[..used] {
+            *difference = difference.wrapping_sub(least);
+            bits |= *difference as u64;
+        }
+        mini[used..].fill(0);
+        let bytes = (64 - bits.leading_zeros()).div_ceil(8) as usize;
+        out[widths_at + index] = (bytes * 8) as u8;
+        pack(mini, bytes, out);
+    }
+}
+
+/// Appends the low `bytes` bytes of each value.
+fn pack(values: &[i64], bytes: usize, out: &mut Vec<u8>) {
+    match bytes {
+        0 => {}
+        1 => out.extend(values.iter().map(|value| *value as u8)),
+        2 => values.iter().for_each(|value| out.extend_from_slice(&(*value as u16).to_le_bytes())),
+        4 => values.iter().for_each(|value| out.extend_from_slice(&(*value as u32).to_le_bytes())),
+        _ => values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..bytes])),
+    }
+}
+
+/// Dictionary indices: the bit width, then one run where all are equal, else bit-packed.
+pub fn indices(indices: &[u32], distinct: usize, out: &mut Vec<u8>) {
+    if let Some(first) = indices.first()
+        && indices.iter().all(|index| index == first)
+    {
+        return run(*first, indices.len(), distinct, out);
+    }
+    let bytes = index_bytes(distinct);
+    out.push(bytes * 8);
+    let groups = indices.len().div_ceil(8);
+    varint(out, (groups as u64) << 1 | 1);
+    match bytes {
+        1 => out.extend(indices.iter().map(|index| *index as u8)),
+        2 => indices.iter().for_each(|index| out.extend_from_slice(&(*index as u16).to_le_bytes())),
+        _ => indices.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes())),
+    }
+    out.resize(out.len() + (groups * 8 - indices.len()) * usize::from(bytes), 0);
+}
+
+/// One bit a value, least significant first.
+pub fn bits(values: impl ExactSizeIterator<Item = bool>, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.resize(at + values.len().div_ceil(8), 0);
+    for (index, value) in values.enumerate() {
+        out[at + index / 8] |= u8::from(value) << (index % 8);
+    }
+}
+
+/// Definition levels (which rows are not null) with their length before them, as data pages of version 1 have them.
+pub fn levels(present: &Present, rows: usize, out: &mut Vec<u8>) {
+    let at = out.len();
+    out.extend_from_slice(&[0; 4]);
+    match present {
+        Present::All | Present::None => {
+            varint(out, (rows as u64) << 1);
+            out.push(u8::from(matches!(present, Present::All)));
+        }
+        Present::Bits(bits) => {
+            varint(out, (rows.div_ceil(8) as u64) << 1 | 1);
+            out.extend_from_slice(&bits[..rows.div_ceil(8)]);
+        }
+    }
+    let length = (out.len() - at - 4) as u32;
+    out[at..at + 4].copy_from_slice(&length.to_le_bytes());
+}
+
+/// Which rows of a page are not null.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Present<'a> {
+    /// All.
+    All,
+    /// None.
+    None,
+    /// Those whose bit is set, least significant first.
+    Bits(&'a [u8]),
+}
+
+/// One run of a dictionary index, with its bit width.
+pub fn run(index: u32, rows: usize, distinct: usize, out: &mut Vec<u8>) {
+    let bytes = index_bytes(distinct);
+    out.push(bytes * 8);
+    varint(out, (rows as u64) << 1);
+    out.extend_from_slice(&index.to_le_bytes()[..usize::from(bytes)]);
+}
+
+fn index_bytes(distinct: usize) -> u8 {
+    match distinct {
+        0..=0x100 => 1,
+        0x101..=0x1_0000 => 2,
+        _ => 4,
+    }
+}
