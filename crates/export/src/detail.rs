@@ -95,7 +95,7 @@ impl Detail {
         for ((stack, from, until), amount) in &self.spans {
             if let Some(left) = live.get_mut(&(*stack, *from)) {
                 left.objects -= amount.objects;
-                left.bytes -= amount.bytes;
+                left.bytes = left.bytes.saturating_sub(amount.bytes);
             }
             spans.push(Span { stack: *stack, from: from * self.slice_width, until: Some(until * self.slice_width), amount: *amount });
         }
@@ -124,7 +124,7 @@ impl Detail {
         }
         let allocated = self.allocated.entry((object.stack, at / self.slice_width)).or_default();
         allocated.objects += 1;
-        allocated.bytes += object.size;
+        allocated.bytes = allocated.bytes.saturating_add(object.size);
         self.join_slices();
     }
 
@@ -140,7 +140,7 @@ impl Detail {
         let (from, until) = (since / self.slice_width, at.max(since) / self.slice_width);
         let span = self.spans.entry((object.stack, from, until)).or_default();
         span.objects += 1;
-        span.bytes += object.size;
+        span.bytes = span.bytes.saturating_add(object.size);
         self.join_slices();
     }
 

@@ -12,7 +12,7 @@
 //! ```
 //! use heaplab_export::{About, Detail, Export, Format, Moment, Weight};
 //! use heaplab_profile::{Options, profile};
-//! use heaplab_trace::{Event, Op, Slice, tables::Tables};
+//! use heaplab_trace::{Event, Op, source::Slice, tables::Tables};
 //!
 //! let tables = Tables::default();
 //! let events = [Event { op: Op::Alloc, size: 100, ..Event::default() }];

@@ -48,9 +48,9 @@ pub fn weighted(export: &Export<'_>) -> Result<Vec<Weighted>, ExportError> {
 }
 
 pub fn add(sum: &mut Amount, more: Amount) {
-    sum.objects += more.objects;
-    sum.bytes += more.bytes;
-    sum.usable_bytes += more.usable_bytes;
+    sum.objects = sum.objects.saturating_add(more.objects);
+    sum.bytes = sum.bytes.saturating_add(more.bytes);
+    sum.usable_bytes = sum.usable_bytes.saturating_add(more.usable_bytes);
 }
 
 /// For each stack the first one that reads the same.
