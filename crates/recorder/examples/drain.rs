@@ -1,0 +1,48 @@
+//! Runs a program under the preload object with the tests' drainer and says what was recorded:
+//! `cargo run -p heaplab-recorder --example drain -- DEPTH PROGRAM ARGUMENTS...`
+
+#[path = "../tests/drainer/mod.rs"]
+mod drainer;
+
+use std::collections::HashSet;
+use std::process::Command;
+
+fn main() {
+    let mut arguments = std::env::args_os().skip(1);
+    let usage = "usage: drain DEPTH PROGRAM ARGUMENTS...";
+    let depth = arguments.next().and_then(|a| a.to_str()?.parse().ok()).expect(usage);
+    let mut command = Command::new(arguments.next().expect(usage));
+    command.args(arguments);
+    let keep = std::env::var_os("DRAIN_KEEP").is_some();
+    let options = drainer::Options { stack_depth: depth, keep, ..drainer::Options::default() };
+    let (status, images) = drainer::drainer(options).run(&mut command);
+    for image in &images {
+        eprintln!(
+            "{}-{} began {} state {} exit {:?} rings {} events {} nodes {} modules {} lost {:?} {}",
+            image.pid,
+            image.seq,
+            image.began,
+            image.state,
+            image.exit,
+            image.rings,
+            image.event_count,
+            image.nodes.len(),
+            image.modules.len(),
+            image.lost.iter().enumerate().filter(|l| *l.1 > 0).collect::<Vec<_>>(),
+            image.executable
+        );
+        if keep {
+            let nodes: HashSet<u32> = image.of_kind(heaplab_recorder::layout::ALLOC).map(|e| e.node()).collect();
+            let depths: Vec<usize> = nodes.iter().map(|&n| image.stack(n).len()).collect();
+            eprintln!("  {} stacks, depth up to {:?}", nodes.len(), depths.iter().max());
+        }
+    }
+    // SAFETY: a rusage of zeros is valid, and the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &mut usage);
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    eprintln!("{status}; the target's CPU: {:.3} s", seconds(usage.ru_utime) + seconds(usage.ru_stime));
+}

@@ -1,0 +1,88 @@
+/* What differs between x86-64 and aarch64: the counter, where a hook was called from, return addresses, signal frames. */
+#ifndef HEAPLAB_ARCH_H
+#define HEAPLAB_ARCH_H
+
+#include "state.h"
+
+/* The caller's registers as they will be when the hook returns. A macro: the builtins speak of the function they stand in. */
+#define CALLER()                                                                                                                  \
+    ((struct registers){strip((uintptr_t)__builtin_return_address(0)), (uintptr_t)__builtin_dwarf_cfa(),                          \
+                        *(uintptr_t *)__builtin_frame_address(0)})
+
+#if defined(__x86_64__)
+
+#define HL_ARCHITECTURE HL_X86_64
+#define DWARF_FP 6
+#define DWARF_SP 7
+#define DWARF_RA 16
+/* A function is entered with its return address at CFA - 8. */
+#define RA_ON_ENTRY (-8)
+
+ALWAYS_INLINE uint64_t counter(void)
+{
+    uint32_t low, high;
+    __asm__ volatile("rdtsc" : "=a"(low), "=d"(high));
+    return (uint64_t)high << 32 | low;
+}
+
+ALWAYS_INLINE uintptr_t strip(uintptr_t ip) { return ip; }
+ALWAYS_INLINE void spin_pause(void) { __asm__ volatile("pause"); }
+
+/* mov $15, %rax; syscall */
+ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
+{
+    static const uint8_t expected[9] = {0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05};
+    for (unsigned i = 0; i < sizeof expected; i++)
+        if (code[i] != expected[i])
+            return false;
+    return true;
+}
+
+/* Byte offsets from sp in a signal frame (struct ucontext lies there) of the interrupted ip, sp and fp. */
+#define SIGNAL_IP (40 + 16 * 8)
+#define SIGNAL_SP (40 + 15 * 8)
+#define SIGNAL_FP (40 + 10 * 8)
+
+#elif defined(__aarch64__)
+
+#define HL_ARCHITECTURE HL_AARCH64
+#define DWARF_FP 29
+#define DWARF_SP 31
+#define DWARF_RA 30
+/* A function is entered with its return address in a register. */
+#define RA_ON_ENTRY 0
+
+ALWAYS_INLINE uint64_t counter(void)
+{
+    uint64_t value;
+    __asm__ volatile("mrs %0, cntvct_el0" : "=r"(value));
+    return value;
+}
+
+/* Takes a pointer authentication code off (xpaclri; a no-op where there is none). */
+ALWAYS_INLINE uintptr_t strip(uintptr_t ip)
+{
+    register uintptr_t lr __asm__("x30") = ip;
+    __asm__("hint #7" : "+r"(lr));
+    return lr;
+}
+ALWAYS_INLINE void spin_pause(void) { __asm__ volatile("yield"); }
+
+/* mov x8, #139; svc #0 */
+ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
+{
+    const uint32_t *words = (const uint32_t *)code;
+    return words[0] == 0xd2801168 && words[1] == 0xd4000001;
+}
+
+/* siginfo (128 bytes), then struct ucontext, whose mcontext begins at 176 with fault_address, x0 ... x30, sp, pc. */
+#define SIGNAL_MCONTEXT (128 + 176)
+#define SIGNAL_IP (SIGNAL_MCONTEXT + 8 + 32 * 8)
+#define SIGNAL_SP (SIGNAL_MCONTEXT + 8 + 31 * 8)
+#define SIGNAL_FP (SIGNAL_MCONTEXT + 8 + 29 * 8)
+
+#else
+#error "heaplab records on x86-64 and aarch64"
+#endif
+
+#endif

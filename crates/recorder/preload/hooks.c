@@ -1,0 +1,446 @@
+/* The functions that the target calls instead of its allocator's. Each calls the next definition in the search order (libc's, or
+ * that of an allocator preloaded or linked beside us) and records what was asked and given.
+ *
+ * Calls that the allocator makes to its own public functions are its own business: while a hook is inside it (`inside`), a call
+ * from the allocator's own code is passed on without a record. A signal handler's calls come from elsewhere and are recorded. */
+#include <dlfcn.h>
+#include <malloc.h>
+#include "arch.h"
+
+static void *boot_malloc(size_t size);
+static void *boot_calloc(size_t count, size_t size);
+static void *boot_realloc(void *block, size_t size);
+static void *boot_reallocarray(void *block, size_t count, size_t size);
+static void *boot_aligned_alloc(size_t alignment, size_t size);
+static int boot_posix_memalign(void **block, size_t alignment, size_t size);
+static void *boot_valloc(size_t size);
+static void boot_free(void *block);
+static size_t boot_usable_size(void *block);
+static size_t usable_not_known(void *block);
+
+static struct {
+    void *(*malloc)(size_t);
+    void (*free)(void *);
+    size_t (*usable)(void *); /* of the same allocator as malloc; else answers 0 */
+    void *(*calloc)(size_t, size_t);
+    void *(*realloc)(void *, size_t);
+    void *(*reallocarray)(void *, size_t, size_t);
+    void *(*aligned_alloc)(size_t, size_t);
+    void *(*memalign)(size_t, size_t);
+    int (*posix_memalign)(void **, size_t, size_t);
+    void *(*valloc)(size_t);
+    void *(*pvalloc)(size_t);
+    size_t (*malloc_usable_size)(void *);
+    struct range allocator; /* the module that malloc lies in */
+    struct range internal;  /* the same, unless it is libc: its malloc calls nobody, and its strdup is a handler's malloc */
+} next = {
+    .malloc = boot_malloc,
+    .free = boot_free,
+    .usable = usable_not_known,
+    .calloc = boot_calloc,
+    .realloc = boot_realloc,
+    .reallocarray = boot_reallocarray,
+    .aligned_alloc = boot_aligned_alloc,
+    .memalign = boot_aligned_alloc,
+    .posix_memalign = boot_posix_memalign,
+    .valloc = boot_valloc,
+    .pvalloc = boot_valloc,
+    .malloc_usable_size = boot_usable_size,
+};
+
+/* What dlsym itself asks for while we look up the functions is taken from here, and never given back. */
+static uint8_t boot_memory[16384] __attribute__((aligned(64)));
+static size_t boot_used;
+static uint32_t resolving; /* 1: looking up; 2: done */
+
+ALWAYS_INLINE bool of_boot(const void *block) { return (uintptr_t)block - (uintptr_t)boot_memory < sizeof boot_memory; }
+
+static void *boot_take(size_t alignment, size_t size)
+{
+    size_t at = (boot_used + 16 + alignment - 1) & ~(alignment - 1);
+    if (size > sizeof boot_memory || at > sizeof boot_memory - size) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    boot_used = at + size;
+    return boot_memory + at;
+}
+
+static struct range code_of(void *function)
+{
+    Dl_info info;
+    struct link_map *map;
+    if (!function || !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP))
+        return (struct range){0, 0};
+    struct module module = {.start = (uintptr_t)info.dli_fbase};
+    const Elf64_Ehdr *elf = info.dli_fbase;
+    const Elf64_Phdr *headers = (const Elf64_Phdr *)(module.start + elf->e_phoff);
+    for (unsigned i = 0; i < elf->e_phnum; i++)
+        if (headers[i].p_type == PT_LOAD)
+            module.end = (uintptr_t)map->l_addr + headers[i].p_vaddr + headers[i].p_memsz;
+    return (struct range){module.start, module.end};
+}
+
+static bool in_range(struct range range, uintptr_t address) { return address >= range.start && address < range.end; }
+
+static void resolve_operators(void);
+
+/* Looks up the next definitions, once. Runs at the latest in our constructor, and earlier when someone else's constructor
+ * allocates; there is one thread then. */
+static bool resolve(void)
+{
+    if (resolving)
+        return resolving == 2;
+    int error = errno;
+    resolving = 1;
+#define LOOK_UP(name) __typeof__(next.name) name##_found = (__typeof__(next.name))dlsym(RTLD_NEXT, #name)
+#define TAKE(name) next.name = name##_found ? name##_found : next.name
+    LOOK_UP(malloc);
+    LOOK_UP(free);
+    LOOK_UP(calloc);
+    LOOK_UP(realloc);
+    LOOK_UP(reallocarray);
+    LOOK_UP(aligned_alloc);
+    LOOK_UP(memalign);
+    LOOK_UP(posix_memalign);
+    LOOK_UP(valloc);
+    LOOK_UP(pvalloc);
+    LOOK_UP(malloc_usable_size);
+    next.allocator = code_of((void *)malloc_found);
+    if (!in_range(next.allocator, (uintptr_t)dlsym(RTLD_NEXT, "strdup")))
+        next.internal = next.allocator;
+    /* an allocator without this function: libc's would misread its blocks */
+    if (in_range(next.allocator, (uintptr_t)malloc_usable_size_found))
+        next.usable = malloc_usable_size_found;
+    TAKE(calloc);
+    TAKE(realloc);
+    TAKE(reallocarray);
+    TAKE(aligned_alloc);
+    TAKE(memalign);
+    TAKE(posix_memalign);
+    TAKE(valloc);
+    TAKE(pvalloc);
+    TAKE(malloc_usable_size);
+    TAKE(free);
+    TAKE(malloc);
+    resolve_operators();
+    resolving = 2;
+    errno = error;
+    return true;
+}
+
+static void *boot_malloc(size_t size) { return resolve() ? next.malloc(size) : boot_take(16, size); }
+static void *boot_calloc(size_t count, size_t size)
+{
+    if (resolve())
+        return next.calloc(count, size);
+    return size && count > sizeof boot_memory / size ? NULL : boot_take(16, count * size);
+}
+static void *boot_realloc(void *block, size_t size)
+{
+    if (resolve())
+        return next.realloc(block, size);
+    void *to = boot_take(16, size);
+    if (to && block)
+        memmove(to, block, (uintptr_t)boot_memory + boot_used - (uintptr_t)block < size ? 0 : size);
+    return to;
+}
+static void *boot_reallocarray(void *block, size_t count, size_t size)
+{
+    return resolve() ? next.reallocarray(block, count, size) : size && count > sizeof boot_memory / size ? NULL : boot_realloc(block, count * size);
+}
+static void *boot_aligned_alloc(size_t alignment, size_t size) { return resolve() ? next.aligned_alloc(alignment, size) : boot_take(alignment, size); }
+static int boot_posix_memalign(void **block, size_t alignment, size_t size)
+{
+    if (resolve())
+        return next.posix_memalign(block, alignment, size);
+    return (*block = boot_take(alignment, size)) ? 0 : ENOMEM;
+}
+static void *boot_valloc(size_t size) { return resolve() ? next.valloc(size) : boot_take(4096, size); }
+static void boot_free(void *block)
+{
+    if (resolve() && next.free != boot_free)
+        next.free(block);
+}
+static size_t boot_usable_size(void *block)
+{
+    return resolve() && next.malloc_usable_size != boot_usable_size ? next.malloc_usable_size(block) : 0;
+}
+static size_t usable_not_known(void *block)
+{
+    (void)block;
+    return 0;
+}
+
+/* Whether a call that arrives while a hook is inside the allocator is the allocator's own. */
+COLD static bool internal_call(uintptr_t caller)
+{
+    return in_range(next.internal, caller);
+}
+
+#define ENTERED(at) (unlikely(inside) && internal_call((at).ip))
+
+/* Calls the allocator, with `inside` saying so. */
+#define CALL_NEXT(at, call)                                                                                                       \
+    ({                                                                                                                            \
+        uintptr_t outer_ = inside;                                                                                                \
+        inside = (at).sp;                                                                                                         \
+        __typeof__(call) result_ = (call);                                                                                        \
+        inside = outer_;                                                                                                          \
+        result_;                                                                                                                  \
+    })
+
+ALWAYS_INLINE uint64_t block_word(const void *block, uint64_t properties) { return ((uintptr_t)block & ((1ull << HL_ADDRESS_BITS) - 1)) | properties; }
+
+ALWAYS_INLINE uint64_t slack_word(void *block, size_t size)
+{
+    size_t usable = block ? next.usable(block) : 0;
+    size_t slack = usable - size;
+    return (usable < size || slack >= HL_SLACK_UNKNOWN || (!usable && !size) ? (uint64_t)HL_SLACK_UNKNOWN : slack) << 32;
+}
+
+COLD static void nested_allocation(void *block, size_t size, uint64_t properties)
+{
+    uint64_t *to = enter_nested(4);
+    if (!to)
+        return;
+    to[1] = block_word(block, properties);
+    to[2] = size;
+    to[3] = slack_word(block, size);
+    to[0] = counter() << 4 | (block ? HL_ALLOC : HL_ALLOC_FAILED);
+    leave_nested(4);
+}
+
+ALWAYS_INLINE void record_allocation(struct registers at, void *block, size_t size, uint64_t properties)
+{
+    struct thread *t = enter(4, at.sp);
+    if (unlikely(!t)) {
+        nested_allocation(block, size, properties);
+        return;
+    }
+    uint64_t node = recorder.depth ? stack_node(t, at) : 0;
+    uint64_t *to = room(t);
+    to[1] = block_word(block, properties);
+    to[2] = size;
+    to[3] = slack_word(block, size) | node;
+    to[0] = counter() << 4 | (likely(block != NULL) ? HL_ALLOC : HL_ALLOC_FAILED);
+    leave(t, 4);
+}
+
+COLD static void nested_pair(void *block, uint32_t kind)
+{
+    uint64_t *to = enter_nested(2);
+    if (!to)
+        return;
+    to[0] = counter() << 4 | kind;
+    to[1] = block_word(block, 0);
+    leave_nested(2);
+}
+
+ALWAYS_INLINE void record_pair(struct registers at, void *block, uint32_t kind)
+{
+    struct thread *t = enter(2, at.sp);
+    if (unlikely(!t)) {
+        nested_pair(block, kind);
+        return;
+    }
+    uint64_t *to = room(t);
+    to[0] = counter() << 4 | kind;
+    to[1] = block_word(block, 0);
+    leave(t, 2);
+}
+
+COLD static void nested_reallocation(uint64_t before, void *old, void *block, size_t size)
+{
+    uint64_t *to = enter_nested(6);
+    if (!to)
+        return;
+    to[0] = before << 4 | (block ? HL_REALLOC : HL_REALLOC_FAILED);
+    to[1] = block_word(block, 0);
+    to[2] = size;
+    to[3] = slack_word(block, size);
+    to[4] = block_word(old, 0);
+    to[5] = counter();
+    leave_nested(6);
+}
+
+ALWAYS_INLINE void record_reallocation(struct registers at, uint64_t before, void *old, void *block, size_t size)
+{
+    struct thread *t = enter(6, at.sp);
+    if (unlikely(!t)) {
+        nested_reallocation(before, old, block, size);
+        return;
+    }
+    uint64_t node = recorder.depth ? stack_node(t, at) : 0;
+    uint64_t *to = room(t);
+    to[0] = before << 4 | (likely(block != NULL) ? HL_REALLOC : HL_REALLOC_FAILED);
+    to[1] = block_word(block, 0);
+    to[2] = size;
+    to[3] = slack_word(block, size) | node;
+    to[4] = block_word(old, 0);
+    to[5] = counter();
+    leave(t, 6);
+}
+
+EXPORT void *malloc(size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.malloc(size);
+    void *block = CALL_NEXT(at, next.malloc(size));
+    record_allocation(at, block, size, 0);
+    return block;
+}
+
+EXPORT void free(void *block)
+{
+    struct registers at = CALLER();
+    if (unlikely(!block) || unlikely(of_boot(block)))
+        return;
+    if (!ENTERED(at))
+        record_pair(at, block, HL_FREE);
+    uintptr_t outer = inside;
+    inside = at.sp;
+    next.free(block);
+    inside = outer;
+}
+
+EXPORT void *calloc(size_t count, size_t size)
+{
+    struct registers at = CALLER();
+    size_t bytes;
+    if (ENTERED(at))
+        return next.calloc(count, size);
+    void *block = CALL_NEXT(at, next.calloc(count, size));
+    if (__builtin_mul_overflow(count, size, &bytes))
+        bytes = SIZE_MAX;
+    record_allocation(at, block, bytes, 1ull << HL_ZEROED_SHIFT);
+    return block;
+}
+
+/* What all reallocations come to. Without an old block it is an allocation; with size 0 and no new block, a free. */
+ALWAYS_INLINE void *reallocated(struct registers at, uint64_t before, void *old, void *block, size_t size, bool overflow)
+{
+    if (unlikely(!old)) {
+        record_allocation(at, block, size, 0);
+    } else if (unlikely(!size && !block && !overflow)) {
+        struct thread *t = enter(2, at.sp);
+        if (!t) {
+            nested_pair(old, HL_FREE);
+            return block;
+        }
+        uint64_t *to = room(t);
+        to[0] = before << 4 | HL_FREE;
+        to[1] = block_word(old, 0);
+        leave(t, 2);
+    } else {
+        record_reallocation(at, before, old, block, size);
+    }
+    return block;
+}
+
+COLD static void *realloc_of_boot(void *old, size_t size)
+{
+    void *block = next.malloc(size);
+    size_t most = (uintptr_t)boot_memory + sizeof boot_memory - (uintptr_t)old;
+    if (block)
+        memcpy(block, old, size < most ? size : most);
+    return block;
+}
+
+EXPORT void *realloc(void *old, size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.realloc(old, size);
+    if (unlikely(of_boot(old))) {
+        void *block = realloc_of_boot(old, size);
+        record_allocation(at, block, size, 0);
+        return block;
+    }
+    uint64_t before = counter();
+    void *block = CALL_NEXT(at, next.realloc(old, size));
+    return reallocated(at, before, old, block, size, false);
+}
+
+EXPORT void *reallocarray(void *old, size_t count, size_t size)
+{
+    struct registers at = CALLER();
+    size_t bytes;
+    if (ENTERED(at))
+        return next.reallocarray(old, count, size);
+    bool overflow = __builtin_mul_overflow(count, size, &bytes);
+    if (unlikely(of_boot(old)) && !overflow) {
+        void *block = realloc_of_boot(old, bytes);
+        record_allocation(at, block, bytes, 0);
+        return block;
+    }
+    uint64_t before = counter();
+    void *block = CALL_NEXT(at, next.reallocarray(old, count, size));
+    return reallocated(at, before, old, block, overflow ? SIZE_MAX : bytes, overflow);
+}
+
+ALWAYS_INLINE uint64_t aligned_properties(size_t alignment)
+{
+    uint64_t log2 = alignment ? 63 - (unsigned)__builtin_clzll(alignment) : 0;
+    return log2 << HL_ALIGN_SHIFT | (uint64_t)HL_FAMILY_ALIGNED << HL_FAMILY_SHIFT;
+}
+
+EXPORT void *aligned_alloc(size_t alignment, size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.aligned_alloc(alignment, size);
+    void *block = CALL_NEXT(at, next.aligned_alloc(alignment, size));
+    record_allocation(at, block, size, aligned_properties(alignment));
+    return block;
+}
+
+EXPORT void *memalign(size_t alignment, size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.memalign(alignment, size);
+    void *block = CALL_NEXT(at, next.memalign(alignment, size));
+    record_allocation(at, block, size, aligned_properties(alignment));
+    return block;
+}
+
+EXPORT int posix_memalign(void **block, size_t alignment, size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.posix_memalign(block, alignment, size);
+    int error = CALL_NEXT(at, next.posix_memalign(block, alignment, size));
+    if (error != EINVAL)
+        record_allocation(at, error ? NULL : *block, size, aligned_properties(alignment));
+    return error;
+}
+
+EXPORT void *valloc(size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.valloc(size);
+    void *block = CALL_NEXT(at, next.valloc(size));
+    record_allocation(at, block, size, aligned_properties(recorder.page));
+    return block;
+}
+
+EXPORT void *pvalloc(size_t size)
+{
+    struct registers at = CALLER();
+    if (ENTERED(at))
+        return next.pvalloc(size);
+    void *block = CALL_NEXT(at, next.pvalloc(size));
+    record_allocation(at, block, size, aligned_properties(recorder.page));
+    return block;
+}
+
+EXPORT size_t malloc_usable_size(void *block)
+{
+    struct registers at = CALLER();
+    if (likely(block != NULL) && !ENTERED(at))
+        record_pair(at, block, HL_USABLE_SIZE);
+    return next.malloc_usable_size(block);
+}

@@ -1,0 +1,233 @@
+/* The process file: made when an image begins, appended to when something about the process is learned, marked when recording
+ * is cut short. See layout.h for what it holds. */
+#include "arch.h"
+
+#define RECORDS_CAPACITY (8u << 20)
+#define RECORDS_CHUNK (64u << 10)
+#define NODES_CAPACITY (1u << 24)
+#define NODES_CAPACITY_MIN (1u << 16)
+#define NODE_HEADS_BITS 17
+
+static void refuse(uint32_t step, long error)
+{
+    struct hl_control *control = recorder.control;
+    if (!control)
+        return;
+    store_relaxed(&control->refused_pid, (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
+    store_relaxed(&control->refused_errno, (uint32_t)-error);
+    store_relaxed(&control->refused_step, step);
+    __atomic_fetch_add(&control->refused, 1, __ATOMIC_RELEASE);
+}
+
+static void lose(uint32_t reason)
+{
+    if (recorder.process && recorder.process->file)
+        add_relaxed(&recorder.process->file->lost[reason], 1);
+}
+
+static void announce(void)
+{
+    if (recorder.control)
+        __atomic_fetch_add(&recorder.control->announced, 1, __ATOMIC_RELEASE);
+}
+
+/* Opens SPOOL/PID-SEQ[-NUMBER]SUFFIX; a file descriptor or the negative errno. */
+static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags)
+{
+    char path[sizeof recorder.spool + 64];
+    size_t at = append_text(path, 0, sizeof path, recorder.spool);
+    at = append_text(path, at, sizeof path, "/");
+    at = append_number(path, at, sizeof path, pid);
+    at = append_text(path, at, sizeof path, "-");
+    at = append_number(path, at, sizeof path, seq);
+    if (number >= 0) {
+        at = append_text(path, at, sizeof path, "-");
+        at = append_number(path, at, sizeof path, (uint64_t)number);
+    }
+    append_text(path, at, sizeof path, suffix);
+    return (int)sys(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0600, 0, 0);
+}
+
+/* Gives the open file its size, maps it for this process alone, and closes it. NULL where that fails; *error says why. */
+static void *map_file(int fd, uint64_t bytes, uint64_t reserve_bytes, long *error)
+{
+    long result = sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
+    if (!failed(result) && reserve_bytes) {
+        result = sys(SYS_fallocate, fd, 0, 0, (long)reserve_bytes, 0, 0);
+        if (result == -EOPNOTSUPP || result == -ENOSYS)
+            result = 0; /* populated below instead */
+    }
+    if (!failed(result))
+        result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    *error = result;
+    if (failed(result))
+        return NULL;
+    sys(SYS_madvise, result, (long)bytes, MADV_DONTFORK, 0, 0, 0);
+    return (void *)result;
+}
+
+/* Field 22 of /proc/self/stat, behind the last ')' (the name may hold any). */
+static uint64_t start_ticks(void)
+{
+    char text[1024];
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (failed(fd))
+        return 0;
+    long got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    long i = got;
+    while (i > 0 && text[i - 1] != ')')
+        i--;
+    uint64_t ticks = 0;
+    for (int field = 2; i < got && field < 22; i++)
+        field += text[i] == ' ';
+    for (; i < got && text[i] >= '0' && text[i] <= '9'; i++)
+        ticks = ticks * 10 + (uint64_t)(text[i] - '0');
+    return ticks;
+}
+
+/* Appends a record: head, payload_bytes of it in all, then two texts. */
+static void record_append(struct hl_record *head, const void *payload, uint32_t payload_bytes, const void *text1, uint32_t bytes1,
+                          const void *text2, uint32_t bytes2)
+{
+    struct process *p = recorder.process;
+    uint64_t signals;
+    uint32_t bytes = (payload_bytes + bytes1 + bytes2 + 7) & ~7u;
+    head->bytes = bytes;
+    head->counter = counter();
+    block_signals(&signals);
+    lock(&p->records_lock);
+    uint64_t used = p->file->records_used;
+    uint8_t *area = (uint8_t *)p->file + p->file->records_offset;
+    while (used + bytes > p->records_reserved && p->records_reserved < RECORDS_CAPACITY &&
+           populate(area + p->records_reserved, RECORDS_CHUNK))
+        p->records_reserved += RECORDS_CHUNK;
+    if (used + bytes > p->records_reserved) {
+        lose(HL_LOST_RECORDS_FULL);
+    } else {
+        memcpy(area + used, payload, payload_bytes);
+        memcpy(area + used + payload_bytes, text1, bytes1);
+        memcpy(area + used + payload_bytes + bytes1, text2, bytes2);
+        store_release(&p->file->records_used, used + bytes);
+    }
+    unlock(&p->records_lock);
+    restore_signals(&signals);
+}
+
+static void record_text(uint32_t kind, const char *text, uint32_t bytes)
+{
+    struct hl_text record = {.head = {.kind = kind}, .text_bytes = bytes};
+    record_append(&record.head, &record, sizeof record, text, bytes, "", 0);
+}
+
+static void record_identity(void)
+{
+    char text[4096];
+    long got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)text, sizeof text, 0, 0);
+    record_text(HL_RECORD_EXECUTABLE, text, failed(got) ? 0 : (uint32_t)got);
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    got = failed(fd) ? 0 : sys(SYS_read, fd, (long)text, sizeof text, 0, 0, 0);
+    if (!failed(fd))
+        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    record_text(HL_RECORD_COMMAND_LINE, text, failed(got) ? 0 : (uint32_t)got);
+}
+
+/* The nodes file and the hash over it; without them stacks are not recorded, the events are. */
+static void nodes_begin(struct process *p, uint32_t pid, uint32_t seq)
+{
+    int fd = spool_open(pid, seq, ".nodes", -1, O_RDWR | O_CREAT | O_TRUNC);
+    uint32_t capacity = NODES_CAPACITY;
+    long error = fd;
+    p->node_heads = map_private(sizeof(uint32_t) << NODE_HEADS_BITS, MADV_DONTFORK);
+    if (fd < 0 || !p->node_heads) {
+        refuse(HL_STEP_NODES_FILE, fd < 0 ? fd : -ENOMEM);
+        return;
+    }
+    /* a limit on address space is the target's to use: ask for less and less */
+    do {
+        long copy = sys(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0);
+        p->nodes = failed(copy) ? NULL : map_file((int)copy, (uint64_t)capacity * sizeof(struct hl_node), 0, &error);
+    } while (!p->nodes && (capacity >>= 1) >= NODES_CAPACITY_MIN);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    if (!p->nodes)
+        refuse(HL_STEP_NODES_FILE, error);
+    else
+        p->file->node_capacity = capacity;
+    p->file->node_count = 1;
+}
+
+/* Whether image pid-seq is of the process that started at `ticks`: then what begins now was exec'd over it. */
+static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
+{
+    struct hl_process before;
+    int fd = spool_open(pid, seq, ".process", -1, O_RDONLY);
+    if (fd < 0)
+        return false;
+    long got = sys(SYS_pread64, fd, (long)&before, sizeof before, 0, 0, 0);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    return got == (long)sizeof before && ticks && before.start_ticks == ticks;
+}
+
+/* Makes the files of a new image. False where it cannot be recorded, which is then said in the control page. */
+static bool process_begin(uint32_t began)
+{
+    struct process *p = recorder.process;
+    uint32_t pid = (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), seq = 0;
+    int fd;
+    while ((fd = spool_open(pid, seq, ".process", -1, O_RDWR | O_CREAT | O_EXCL)) == -EEXIST)
+        seq++;
+    long error = fd;
+    uint64_t ticks = start_ticks();
+    if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, ticks))
+        began = HL_BEGAN_EXEC;
+    uint32_t header = recorder.page > sizeof(struct hl_process) ? recorder.page : (uint32_t)sizeof(struct hl_process);
+    struct hl_process *file = fd < 0 ? NULL : map_file(fd, header + RECORDS_CAPACITY, header + RECORDS_CHUNK, &error);
+    if (!file || !populate(file, header + RECORDS_CHUNK)) {
+        refuse(HL_STEP_PROCESS_FILE, file ? -ENOSPC : error);
+        return false;
+    }
+    file->version = HL_VERSION;
+    file->pid = pid;
+    file->seq = seq;
+    file->ppid = (uint32_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    file->began = began;
+    file->parent_pid = began == HL_BEGAN_FORK ? recorder.pid : 0;
+    file->parent_seq = began == HL_BEGAN_FORK ? recorder.seq : 0;
+    file->architecture = HL_ARCHITECTURE;
+    file->start_ticks = ticks;
+    file->begin_counter = counter();
+    file->cut_counter = UINT64_MAX;
+    file->page_bytes = recorder.page;
+    file->records_offset = header;
+    file->records_capacity = RECORDS_CAPACITY;
+    file->state = HL_PROCESS_RECORDING;
+    p->file = file;
+    p->records_reserved = RECORDS_CHUNK;
+    if (recorder.depth)
+        nodes_begin(p, pid, seq);
+    record_identity();
+    recorder.pid = pid;
+    recorder.seq = seq;
+    recorder.modules_lock = 0; /* another thread of the parent may have held it at the fork */
+    modules_record_again();
+    store_release(&file->magic, HL_PROCESS_MAGIC);
+    store_release(&p->alive, 1);
+    announce();
+    return true;
+}
+
+/* Ends recording for good. Several threads may find the drainer gone: the earliest moment counts, because what is complete is
+ * complete only up to there. */
+static void process_cut(uint32_t reason, uint64_t when)
+{
+    struct hl_process *file = recorder.process->file;
+    store_release(&recorder.cut, 1);
+    if (!file)
+        return;
+    uint64_t before = load_relaxed(&file->cut_counter);
+    while (when < before && !__atomic_compare_exchange_n(&file->cut_counter, &before, when, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+    store_relaxed(&file->cut_reason, reason);
+    store_release(&file->state, HL_PROCESS_CUT);
+}

@@ -1,0 +1,367 @@
+/* Rings: a thread takes one at its first event, writes records into it, and gives it back when it ends.
+ *
+ * Entering stores 0 in `limit`, so that a signal handler that allocates meanwhile finds the ring closed and writes to the
+ * nested ring; leaving publishes the head and restores it. The producer keeps the consumer's tail as part of `limit` and reads
+ * the shared one only when it runs into it. */
+#include <pthread.h>
+#include <sys/prctl.h>
+#include <time.h>
+#include "arch.h"
+
+struct recorder recorder;
+
+/* What a thread without a ring points to: never written. */
+static struct thread nobody;
+__thread struct thread *self = &nobody;
+__thread uintptr_t inside;
+static __thread bool ended; /* the thread's destructors have run once */
+
+static pthread_key_t thread_key;
+static bool have_thread_key;
+
+#define WAIT_NS_MIN 20000
+#define WAIT_NS_MAX 1000000
+#define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock */
+#define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
+
+static uint32_t kept_frames(void) { return recorder.depth + 48; }
+
+/* Whether the drainer still holds its lock on the control file. */
+static bool drainer_lives(void)
+{
+    char path[sizeof recorder.spool + 16];
+    append_text(path, append_text(path, 0, sizeof path, recorder.spool), sizeof path, "/control");
+    long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (!failed(fd)) {
+        struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+        long result = sys(SYS_fcntl, fd, F_OFD_GETLK, (long)&whole, 0, 0, 0);
+        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+        if (!failed(result))
+            return whole.l_type != F_UNLCK;
+    }
+    return sys(SYS_kill, (long)recorder.control->drainer_pid, 0, 0, 0, 0, 0) != -ESRCH;
+}
+
+/* Waits until the ring has room for `words`. False: recording was cut. Signal handlers may run, and allocate. */
+COLD static bool wait_for_room(struct thread *t, uint64_t words)
+{
+    uint64_t began = counter();
+    struct timespec pause_time = {0, WAIT_NS_MIN};
+    for (unsigned count = 1;; count++) {
+        uint64_t tail = load_acquire(&t->ring->tail);
+        t->held_limit = tail + t->mask + 1;
+        if (t->head + words <= t->held_limit)
+            return true;
+        if (load_relaxed(&recorder.cut))
+            return false;
+        if (load_relaxed(&recorder.control->state) == HL_CONTROL_STOPPED) {
+            process_cut(HL_CUT_STOPPED, began);
+            return false;
+        }
+        if (count % CHECK_DRAINER_COUNT == 0 && !drainer_lives()) {
+            process_cut(HL_CUT_DRAINER_DEAD, began);
+            return false;
+        }
+        sys(SYS_nanosleep, (long)&pause_time, 0, 0, 0, 0, 0);
+        if (pause_time.tv_nsec < WAIT_NS_MAX)
+            pause_time.tv_nsec *= 2;
+    }
+}
+
+static size_t round_to_page(size_t bytes) { return (bytes + recorder.page - 1) & ~((size_t)recorder.page - 1); }
+
+/* Maps the ring's file with the first page of each data area a second time behind its end, so that no record need be split. */
+static bool ring_map(struct thread *t, uint32_t number)
+{
+    struct hl_process *file = recorder.process->file;
+    uint64_t page = recorder.page, data = recorder.control->ring_bytes, nested = recorder.control->nested_bytes;
+    uint64_t bytes = page + data + nested, data_at = page, nested_at = data_at + data + page;
+    uint8_t *area = map_private(bytes + 2 * page, MADV_DONTFORK);
+    int fd = area ? spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC) : -ENOMEM;
+    long result = fd;
+    if (fd >= 0) {
+        result = sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
+        if (!failed(result))
+            result = sys(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
+        bool unreserved = result == -EOPNOTSUPP;
+        struct {
+            uint64_t at, from, bytes;
+        } parts[] = {{0, 0, page + data}, {data_at + data, page, page}, {nested_at, page + data, nested}, {nested_at + nested, page + data, page}};
+        if (unreserved)
+            result = 0;
+        for (unsigned i = 0; i < 4 && !failed(result); i++) {
+            result = sys(SYS_mmap, (long)(area + parts[i].at), (long)parts[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
+                         (long)parts[i].from);
+            if (!failed(result))
+                sys(SYS_madvise, result, (long)parts[i].bytes, MADV_DONTFORK, 0, 0, 0);
+            if (!failed(result) && unreserved && !populate((void *)result, parts[i].bytes))
+                result = -ENOSPC;
+        }
+        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    if (failed(result)) {
+        if (area)
+            sys(SYS_munmap, (long)area, (long)(bytes + 2 * page), 0, 0, 0, 0);
+        refuse(HL_STEP_RING_FILE, result);
+        return false;
+    }
+    t->ring = (struct hl_ring *)area;
+    t->data = (uint64_t *)(area + data_at);
+    t->mask = data / 8 - 1;
+    t->nested_data = (uint64_t *)(area + nested_at);
+    t->nested_words = nested / 8;
+    struct hl_ring *ring = t->ring;
+    ring->version = HL_VERSION;
+    ring->number = number;
+    ring->pid = file->pid;
+    ring->seq = file->seq;
+    ring->data_offset = page;
+    ring->data_bytes = data;
+    ring->nested_offset = page + data;
+    ring->nested_bytes = nested;
+    store_release(&ring->magic, HL_RING_MAGIC);
+    announce();
+    return true;
+}
+
+/* A thread's state with a new ring, or NULL. */
+static struct thread *thread_make(struct process *p)
+{
+    size_t frames = recorder.depth ? kept_frames() + 1 : 0;
+    size_t at_frames = (sizeof(struct thread) + 63) & ~(size_t)63;
+    size_t at_checks = at_frames + frames * sizeof(struct frame);
+    size_t at_steps = at_checks + frames * 3 * sizeof(struct check);
+    size_t bytes = round_to_page(at_steps + frames * sizeof(struct step));
+    struct thread *t = map_private(bytes, MADV_WIPEONFORK);
+    if (!t) {
+        refuse(HL_STEP_MAP, -ENOMEM);
+        return NULL;
+    }
+    if (!ring_map(t, load_relaxed(&p->file->ring_count))) {
+        sys(SYS_munmap, (long)t, (long)bytes, 0, 0, 0, 0);
+        return NULL;
+    }
+    store_release(&p->file->ring_count, p->file->ring_count + 1);
+    t->frames = (struct frame *)((uint8_t *)t + at_frames);
+    t->checks = (struct check *)((uint8_t *)t + at_checks);
+    t->steps = (struct step *)((uint8_t *)t + at_steps);
+    t->next = p->threads;
+    p->threads = t;
+    return t;
+}
+
+static void write_thread_record(uint64_t *to, uint32_t kind, uint32_t tid)
+{
+    char name[16] = {0};
+    sys(SYS_prctl, PR_GET_NAME, (long)name, 0, 0, 0, 0);
+    to[1] = tid;
+    memcpy(to + 2, name, sizeof name);
+    to[0] = counter() << 4 | kind;
+}
+
+/* Takes back rings of threads that allocated after their last destructor and are gone. Called with the lock held. */
+static void reclaim_late(struct process *p)
+{
+    for (struct thread *t = p->threads; t; t = t->next) {
+        if (t->late && sys(SYS_tgkill, p->file->pid, t->tid, 0, 0, 0, 0) == -ESRCH) {
+            t->late = false;
+            store_relaxed(&t->ring->state, HL_RING_FREE);
+            t->next_free = p->free_threads;
+            p->free_threads = t;
+        }
+    }
+}
+
+/* Gives the calling thread a ring; NULL where there is none to be had. The ring is left closed (busy). Signals are blocked. */
+static struct thread *thread_acquire(void)
+{
+    struct process *p = recorder.process;
+    lock(&p->lock);
+    if (!p->alive && !process_begin(recorder.pid ? HL_BEGAN_FORK : HL_BEGAN_STARTED)) {
+        store_release(&recorder.cut, 1);
+        unlock(&p->lock);
+        return NULL;
+    }
+    if (!p->free_threads)
+        reclaim_late(p);
+    struct thread *t = p->free_threads;
+    if (t)
+        p->free_threads = t->next_free;
+    else if (counter() >= p->retry_counter && !(t = thread_make(p)))
+        p->retry_counter = counter() + RETRY_TICKS;
+    unlock(&p->lock);
+    if (!t)
+        return NULL;
+    t->tid = (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    t->limit = 0;
+    t->held_limit = load_acquire(&t->ring->tail) + t->mask + 1;
+    t->busy_frame = 0;
+    t->nested_busy = false;
+    t->late = ended;
+    t->frame_count = t->check_count = 0;
+    t->stack = (struct range){0, 0};
+    memset(t->stacks, 0, sizeof t->stacks);
+    store_relaxed(&t->ring->tid, t->tid);
+    store_relaxed(&t->ring->state, HL_RING_IN_USE);
+    self = t;
+    /* both rings, so that each tells by itself whose events follow */
+    uint64_t nested_tail = load_acquire(&t->ring->nested_tail);
+    if (t->nested_head + 4 <= nested_tail + t->nested_words) {
+        write_thread_record(t->nested_data + (t->nested_head & (t->nested_words - 1)), HL_THREAD_BEGIN, t->tid);
+        t->nested_head += 4;
+        store_release(&t->ring->nested_head, t->nested_head);
+    }
+    if (have_thread_key)
+        pthread_setspecific(thread_key, t);
+    return t;
+}
+
+static void publish(struct thread *t, uint64_t words)
+{
+    t->head += words;
+    store_release(&t->ring->head, t->head);
+}
+
+/* The thread ends, or its destructors run again because it allocated in between. */
+static void thread_destructor(void *pointer)
+{
+    struct thread *t = pointer;
+    struct process *p = recorder.process;
+    uint64_t signals;
+    int error = errno;
+    ended = true;
+    if (t != self || !t->ring || !p->alive)
+        return; /* wiped by a fork since */
+    t->held_limit = t->limit ? t->limit : t->held_limit;
+    t->limit = 0;
+    signal_fence();
+    if (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4))) {
+        write_thread_record(t->data + (t->head & t->mask), HL_THREAD_END, t->tid);
+        publish(t, 4);
+    }
+    block_signals(&signals);
+    self = &nobody;
+    lock(&p->lock);
+    store_relaxed(&t->ring->state, HL_RING_FREE);
+    t->late = false;
+    t->next_free = p->free_threads;
+    p->free_threads = t;
+    unlock(&p->lock);
+    restore_signals(&signals);
+    errno = error;
+}
+
+/* First event of a thread, or of a forked child: a ring, and the record that says whose it is. */
+COLD static struct thread *enter_new(void)
+{
+    uint64_t signals;
+    block_signals(&signals);
+    struct thread *t = thread_acquire();
+    restore_signals(&signals);
+    if (!t) {
+        lose(HL_LOST_NO_RING);
+        return NULL;
+    }
+    if (t->head + 4 > t->held_limit && !wait_for_room(t, 4))
+        return NULL;
+    write_thread_record(t->data + (t->head & t->mask), HL_THREAD_BEGIN, t->tid);
+    publish(t, 4);
+    return t;
+}
+
+/* Whether the record that closed the ring will never be finished: a handler left it by longjmp, so that the stack has been
+ * unwound beyond it. On another stack that cannot be told, and the ring stays closed: its events are nested ones. */
+static bool abandoned(const struct thread *t, uintptr_t frame)
+{
+    return t->busy_frame && frame > t->busy_frame && t->stack.start <= t->busy_frame && frame < t->stack.end;
+}
+
+/* Everything but the common case of enter(): the ring is closed, full, or not there. */
+COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
+{
+    int error = errno;
+    struct thread *t = self;
+    if (!recorder_ready() || load_relaxed(&recorder.cut))
+        return NULL;
+    if (t->ring && recorder.process->alive) {
+        if (!t->limit) {
+            if (!abandoned(t, frame))
+                return NULL;
+            t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
+            t->nested_busy = false;
+        } else {
+            t->held_limit = t->limit;
+            t->limit = 0;
+            signal_fence();
+        }
+        if (t->head + words > t->held_limit && !wait_for_room(t, words)) {
+            errno = error;
+            return NULL;
+        }
+    } else {
+        t = enter_new();
+        if (t && t->head + words > t->held_limit && !wait_for_room(t, words))
+            t = NULL;
+        errno = error;
+        if (!t)
+            return NULL;
+    }
+    t->busy_frame = frame;
+    return t;
+}
+
+/* Opens the ring for a record of up to `words`; NULL: it is not to be written here. `frame` is the hook's frame address. */
+ALWAYS_INLINE struct thread *enter(uint64_t words, uintptr_t frame)
+{
+    struct thread *t = self;
+    uint64_t limit = t->limit;
+    if (unlikely(!limit))
+        return enter_slow(words, frame);
+    t->held_limit = limit;
+    t->limit = 0;
+    t->busy_frame = frame;
+    signal_fence();
+    if (unlikely(t->head + words > limit)) {
+        t->limit = limit;
+        return enter_slow(words, frame);
+    }
+    return t;
+}
+
+ALWAYS_INLINE uint64_t *room(struct thread *t) { return t->data + (t->head & t->mask); }
+
+ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
+{
+    publish(t, words);
+    signal_fence();
+    t->limit = t->held_limit;
+}
+
+/* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
+COLD static uint64_t *enter_nested(uint64_t words)
+{
+    struct thread *t = self;
+    if (!t->ring || !recorder.process->alive || t->limit || recorder.cut)
+        return NULL;
+    if (t->nested_busy) {
+        lose(HL_LOST_NESTED_DEEPER);
+        return NULL;
+    }
+    t->nested_busy = true;
+    signal_fence();
+    if (t->nested_head + words > load_acquire(&t->ring->nested_tail) + t->nested_words) {
+        lose(HL_LOST_NESTED_FULL);
+        t->nested_busy = false;
+        return NULL;
+    }
+    return t->nested_data + (t->nested_head & (t->nested_words - 1));
+}
+
+static void leave_nested(uint64_t words)
+{
+    struct thread *t = self;
+    t->nested_head += words;
+    store_release(&t->ring->nested_head, t->nested_head);
+    signal_fence();
+    t->nested_busy = false;
+}

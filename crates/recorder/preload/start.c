@@ -1,0 +1,160 @@
+/* Starting to record, and the target's life: its constructor, fork, dlclose, exit, marks. */
+#include <stdlib.h>
+#include "arch.h"
+
+extern char **environ;
+EXPORT void heaplab_mark(const char *name);
+
+static uint32_t starting;
+
+static const char *spool_variable(void)
+{
+    static const char name[] = "HEAPLAB_SPOOL=";
+    for (char **entry = environ; entry && *entry; entry++)
+        if (!strncmp(*entry, name, sizeof name - 1))
+            return *entry + sizeof name - 1;
+    return NULL;
+}
+
+/* Maps the control page. A target that may not write it can still be recorded; it cannot announce or refuse. */
+static struct hl_control *map_control(void)
+{
+    char path[sizeof recorder.spool + 16];
+    append_text(path, append_text(path, 0, sizeof path, recorder.spool), sizeof path, "/control");
+    long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
+    if (failed(fd))
+        return NULL;
+    long map = sys(SYS_mmap, 0, sizeof(struct hl_control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    struct hl_control *control = (struct hl_control *)map;
+    if (failed(map) || load_acquire(&control->magic) != HL_CONTROL_MAGIC || control->version != HL_VERSION)
+        return NULL;
+    uint32_t ring = control->ring_bytes, nested = control->nested_bytes;
+    if (ring < 65536 || ring & (ring - 1) || nested < recorder.page || nested & (nested - 1) || control->stack_depth > HL_STACK_DEPTH_MAX)
+        return NULL;
+    return control;
+}
+
+static void forked_child(void)
+{
+    int error = errno;
+    uint64_t signals;
+    inside = 0;
+    if (load_relaxed(&recorder.ready) != 1 || recorder.cut || recorder.process->alive)
+        return;
+    block_signals(&signals);
+    lock(&recorder.process->lock);
+    if (!process_begin(HL_BEGAN_FORK))
+        store_release(&recorder.cut, 1);
+    unlock(&recorder.process->lock);
+    restore_signals(&signals);
+    errno = error;
+}
+
+static void exiting(int status, void *unused)
+{
+    (void)unused;
+    struct process *p = recorder.process;
+    if (!p->alive)
+        return;
+    p->file->exit_status = status;
+    p->file->exit_counter = counter();
+    store_release(&p->file->exited, 1);
+}
+
+static void mark_signal(int number)
+{
+    (void)number;
+    int error = errno;
+    heaplab_mark("signal");
+    errno = error;
+}
+
+static void install_mark_signal(void)
+{
+    struct sigaction now, action = {.sa_handler = mark_signal, .sa_flags = SA_RESTART};
+    int number = (int)recorder.control->mark_signal;
+    if (number && !sigaction(number, NULL, &now) && now.sa_handler == SIG_DFL)
+        sigaction(number, &action, NULL);
+}
+
+/* Sets up recording; false where this process is not to be recorded (or not yet: libc has no environment before its own start). */
+static bool begin(void)
+{
+    uint32_t none = 0;
+    if (!environ || !resolve())
+        return false;
+    const char *spool = spool_variable();
+    if (!__atomic_compare_exchange_n(&starting, &none, 1, false, __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+        return load_acquire(&recorder.ready) == 1;
+    int error = errno;
+    recorder.page = (uint32_t)sysconf(_SC_PAGESIZE);
+    size_t length = spool ? strlen(spool) : 0;
+    if (length && length < sizeof recorder.spool) {
+        append_text(recorder.spool, 0, sizeof recorder.spool, spool);
+        recorder.control = map_control();
+        recorder.process = recorder.control ? map_private(recorder.page, MADV_WIPEONFORK) : NULL;
+    }
+    if (recorder.process) {
+        recorder.depth = recorder.control->stack_depth;
+        have_thread_key = !pthread_key_create(&thread_key, thread_destructor);
+        if (!process_begin(HL_BEGAN_STARTED))
+            recorder.cut = 1;
+        store_release(&recorder.ready, 1);
+        pthread_atfork(NULL, NULL, forked_child);
+        on_exit(exiting, NULL);
+        install_mark_signal();
+    } else {
+        store_release(&recorder.ready, 2);
+    }
+    errno = error;
+    return recorder.ready == 1;
+}
+
+static bool recorder_ready(void)
+{
+    uint32_t ready = load_acquire(&recorder.ready);
+    return ready == 1 || (ready == 0 && begin());
+}
+
+__attribute__((constructor(101))) static void constructed(void) { begin(); }
+
+EXPORT int dlclose(void *handle)
+{
+    static int (*next_dlclose)(void *);
+    if (!next_dlclose)
+        next_dlclose = (int (*)(void *))dlsym(RTLD_NEXT, "dlclose");
+    int result = next_dlclose(handle);
+    if (load_acquire(&recorder.ready) == 1 && recorder.process->alive && !recorder.cut && recorder.depth) {
+        uint64_t signals;
+        block_signals(&signals);
+        lock(&recorder.modules_lock);
+        modules_after_unload();
+        unlock(&recorder.modules_lock);
+        restore_signals(&signals);
+    }
+    return result;
+}
+
+EXPORT void heaplab_mark(const char *name)
+{
+    size_t bytes = strlen(name);
+    if (bytes > HL_MARK_BYTES_MAX) {
+        bytes = HL_MARK_BYTES_MAX;
+        if (recorder_ready())
+            lose(HL_LOST_MARK_LONG);
+    }
+    uint64_t words = 2 + (bytes + 7) / 8, *to;
+    struct thread *t = enter(words, (uintptr_t)__builtin_dwarf_cfa());
+    to = t ? room(t) : enter_nested(words);
+    if (!to)
+        return;
+    to[0] = counter() << 4 | HL_MARK;
+    to[words - 1] = 0;
+    to[1] = bytes;
+    memcpy(to + 2, name, bytes);
+    if (t)
+        leave(t, words);
+    else
+        leave_nested(words);
+}

@@ -1,0 +1,194 @@
+/* State of the recorder inside the target, and what the files of the preload object use of one another.
+ *
+ * Everything that a forked child must not use (it would write into its parent's files) lies on pages that the kernel wipes at
+ * fork (MADV_WIPEONFORK, which raw clone cannot bypass) or does not copy (MADV_DONTFORK). A wiped thread looks like one whose
+ * ring is full, so that the hot path notices a fork without looking for it. */
+#ifndef HEAPLAB_STATE_H
+#define HEAPLAB_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include "layout.h"
+
+#define EXPORT __attribute__((visibility("default")))
+#define COLD __attribute__((noinline, cold))
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#define likely(x) __builtin_expect(!!(x), 1)
+#define unlikely(x) __builtin_expect(!!(x), 0)
+/* Orders this thread against its own signal handlers. */
+#define signal_fence() __atomic_signal_fence(__ATOMIC_SEQ_CST)
+
+#define load_relaxed(p) __atomic_load_n(p, __ATOMIC_RELAXED)
+#define load_acquire(p) __atomic_load_n(p, __ATOMIC_ACQUIRE)
+#define store_relaxed(p, v) __atomic_store_n(p, v, __ATOMIC_RELAXED)
+#define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
+#define add_relaxed(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
+
+/* Where a thread stands in its own code: what unwinding starts from and steps through. */
+struct registers {
+    uintptr_t ip, sp, fp;
+};
+
+/* One frame of the cache of the thread's last stack, outermost at index 0 (stacks.c). */
+struct frame {
+    struct registers at;
+    uint32_t node;
+    uint32_t checks; /* the first so many checks vouch for all frames outside of this one */
+    bool fp_matters; /* whether unwinding from here depends on fp */
+};
+
+/* "This word of the stack still holds this value." */
+struct check {
+    const uintptr_t *slot;
+    uintptr_t value;
+};
+
+/* One step of a walk in progress, innermost first. */
+struct step {
+    struct registers at;
+    uintptr_t ip_slot; /* where at.ip was read; 0 for the innermost */
+    uintptr_t fp_slot; /* where at.fp was read; 0 where it is the callee's */
+    uintptr_t cfa_slot; /* where at.sp was read; 0 where it is computed */
+    uint64_t rule;     /* how to go on from here */
+};
+
+#define NODE_CACHE_BITS 10
+struct node_cached {
+    uint64_t ip;
+    uint32_t parent, node;
+};
+
+struct range {
+    uintptr_t start, end;
+};
+#define STACKS_KNOWN 8
+
+/* A thread's half of its ring. Wiped at fork. */
+struct thread {
+    /* The hot path: words may be written while head + words <= limit. 0: busy, wiped, or nobody's: look closer. */
+    uint64_t limit;
+    uint64_t head;
+    uint64_t *data;
+    uint64_t mask; /* words of data less one */
+    struct hl_ring *ring;
+    uintptr_t busy_frame; /* frame address of the hook that is writing a record */
+
+    uint64_t held_limit; /* the limit to return to, while busy */
+    uint64_t *nested_data;
+    uint64_t nested_head, nested_words;
+    bool nested_busy;
+    bool late; /* taken after the thread's destructors had run: nobody will give it back */
+    uint32_t tid;
+    struct thread *next_free, *next;
+
+    /* stacks.c */
+    uint32_t generation;
+    uint32_t frame_count, check_count, step_count;
+    bool complete; /* frame 0 is the outermost there is */
+    struct range stack;
+    struct range stacks[STACKS_KNOWN];
+    uint32_t stacks_next;
+    struct frame *frames;
+    struct check *checks;
+    struct step *steps;
+    struct node_cached node_cache[1 << NODE_CACHE_BITS];
+};
+
+/* The process's half. Wiped at fork; made anew by the child. */
+struct process {
+    uint32_t alive;
+    uint32_t lock; /* of the free list; taken with signals blocked */
+    struct hl_process *file;
+    struct hl_node *nodes;
+    uint32_t *node_heads; /* hash of (parent, ip) -> newest node */
+    uint32_t nodes_reserved; /* slots below this have disk blocks behind them */
+    uint32_t nodes_lock;
+    uint32_t records_lock;
+    uint64_t records_reserved;
+    struct thread *free_threads, *threads;
+    uint64_t retry_counter; /* no ring is to be made before */
+};
+
+/* Survives fork; nothing in it is the parent's alone. */
+struct recorder {
+    uint32_t ready;     /* 1: recording; 2: never will */
+    uint32_t cut;       /* recording was cut short, in this process or (before the fork) its parent */
+    uint32_t depth;     /* of stacks, 0: none */
+    uint32_t page;
+    uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
+    uint32_t generation; /* of everything that is known about modules */
+    uint32_t modules_lock;
+    struct hl_control *control;
+    struct process *process;
+    char spool[3072];
+};
+extern struct recorder recorder;
+
+extern __thread struct thread *self;
+extern __thread uintptr_t inside; /* frame address of the hook that is inside the allocator, 0: none */
+
+/* system.c */
+struct mapping {
+    uintptr_t start, end;
+    uint64_t offset, inode;
+    bool readable, executable, stack;
+    char name[512];
+};
+typedef bool (*mapping_visitor)(const struct mapping *mapping, void *context); /* false ends the visit */
+static long sys(long number, long a, long b, long c, long d, long e, long f);
+static bool failed(long result);
+static void *map_private(size_t bytes, int advice);
+static bool visit_mappings(mapping_visitor visitor, void *context);
+static size_t append_text(char *to, size_t at, size_t capacity, const char *text);
+static size_t append_number(char *to, size_t at, size_t capacity, uint64_t number);
+static void lock(uint32_t *word);
+static void unlock(uint32_t *word);
+static void block_signals(uint64_t *old);
+static void restore_signals(const uint64_t *old);
+
+/* process.c */
+static bool process_begin(uint32_t began);
+static void process_cut(uint32_t reason, uint64_t when);
+static void refuse(uint32_t step, long error);
+static void lose(uint32_t reason);
+static void record_append(struct hl_record *head, const void *payload, uint32_t payload_bytes, const void *text1, uint32_t bytes1,
+                          const void *text2, uint32_t bytes2);
+static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags);
+static void announce(void);
+static bool populate(void *start, size_t bytes);
+
+/* ring.c */
+static bool recorder_ready(void);
+static void thread_destructor(void *thread);
+
+/* modules.c */
+struct module {
+    uintptr_t start, end, bias;
+    uintptr_t code_start, code_end;       /* from the first to the last executable segment */
+    const uint8_t *hdr;                   /* .eh_frame_hdr, NULL: none */
+    struct range hdr_segment;             /* what may be read around it, .eh_frame included */
+    const void *link_map;
+    char path[1024];
+    uint8_t build_id[64];
+    uint32_t build_id_bytes;
+    bool live;
+};
+static struct module *module_of(uintptr_t ip);
+static void modules_record_again(void);
+static void modules_after_unload(void);
+static bool in_generated_code(uintptr_t ip);
+
+/* dwarf.c */
+struct rule;
+static bool dwarf_rule(const struct module *module, uintptr_t pc, struct rule *rule);
+
+/* unwind.c */
+static void rules_forget(void);
+
+/* stacks.c */
+static uint32_t stack_node(struct thread *t, struct registers at);
+static void nodes_unlink(uintptr_t start, uintptr_t end);
+
+#endif

@@ -1,0 +1,176 @@
+/* The kernel without libc's wrappers: those are cancellation points, may be interposed by the target, and some allocate. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "arch.h"
+
+#ifndef MADV_WIPEONFORK
+#define MADV_WIPEONFORK 18
+#endif
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23
+#endif
+
+/* Result, or the negative errno; errno itself is left alone. */
+static long sys(long number, long a, long b, long c, long d, long e, long f)
+{
+#if defined(__x86_64__)
+    register long r10 __asm__("r10") = d;
+    register long r8 __asm__("r8") = e;
+    register long r9 __asm__("r9") = f;
+    long result;
+    __asm__ volatile("syscall"
+                     : "=a"(result)
+                     : "a"(number), "D"(a), "S"(b), "d"(c), "r"(r10), "r"(r8), "r"(r9)
+                     : "rcx", "r11", "memory");
+    return result;
+#else
+    register long x8 __asm__("x8") = number;
+    register long x0 __asm__("x0") = a;
+    register long x1 __asm__("x1") = b;
+    register long x2 __asm__("x2") = c;
+    register long x3 __asm__("x3") = d;
+    register long x4 __asm__("x4") = e;
+    register long x5 __asm__("x5") = f;
+    __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
+    return x0;
+#endif
+}
+
+static bool failed(long result) { return (unsigned long)result > -4096ul; }
+
+/* Anonymous memory; NULL where there is none. `advice` is for fork. */
+static void *map_private(size_t bytes, int advice)
+{
+    long result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (failed(result))
+        return NULL;
+    if (advice)
+        sys(SYS_madvise, result, (long)bytes, advice, 0, 0, 0);
+    return (void *)result;
+}
+
+/* Puts disk blocks behind pages of a file's mapping now, where lack of space is an error and not a SIGBUS later. */
+static bool populate(void *start, size_t bytes)
+{
+    long result = sys(SYS_madvise, (long)start, (long)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
+    return !failed(result) || result == -EINVAL; /* a kernel before 5.14 cannot be asked */
+}
+
+static void lock(uint32_t *word)
+{
+    for (unsigned tries = 0; __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE) != 0; tries++) {
+        if (tries < 64)
+            spin_pause();
+        else
+            sys(SYS_sched_yield, 0, 0, 0, 0, 0, 0);
+    }
+}
+
+static void unlock(uint32_t *word) { store_release(word, 0); }
+
+static void block_signals(uint64_t *old)
+{
+    /* SIGSEGV and its kin stay open: a fault must kill with its own name */
+    uint64_t all = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGTRAP - 1));
+    sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)old, sizeof all, 0, 0);
+}
+
+static void restore_signals(const uint64_t *old) { sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)old, 0, sizeof *old, 0, 0); }
+
+static size_t append_text(char *to, size_t at, size_t capacity, const char *text)
+{
+    while (*text && at + 1 < capacity)
+        to[at++] = *text++;
+    to[at] = 0;
+    return at;
+}
+
+static size_t append_number(char *to, size_t at, size_t capacity, uint64_t number)
+{
+    char digits[24];
+    unsigned i = sizeof digits;
+    digits[--i] = 0;
+    do
+        digits[--i] = (char)('0' + number % 10);
+    while (number /= 10);
+    return append_text(to, at, capacity, digits + i);
+}
+
+static const char *hexadecimal(const char *text, uint64_t *value)
+{
+    for (*value = 0;; text++) {
+        unsigned digit = *text >= '0' && *text <= '9' ? (unsigned)(*text - '0') : *text >= 'a' && *text <= 'f' ? (unsigned)(*text - 'a' + 10) : 16;
+        if (digit == 16)
+            return text;
+        *value = *value << 4 | digit;
+    }
+}
+
+/* "start-end rwxp offset major:minor inode   name" */
+static bool parse_mapping(const char *line, struct mapping *m)
+{
+    uint64_t value;
+    line = hexadecimal(line, &value);
+    m->start = value;
+    if (*line++ != '-')
+        return false;
+    line = hexadecimal(line, &value);
+    m->end = value;
+    if (*line++ != ' ')
+        return false;
+    m->readable = line[0] == 'r';
+    m->executable = line[0] && line[1] && line[2] == 'x';
+    for (int i = 0; i < 5; i++)
+        if (!*line++)
+            return false;
+    line = hexadecimal(line, &m->offset);
+    for (int spaces = 0; spaces < 2; line++) {
+        if (!*line)
+            return false;
+        spaces += *line == ' ';
+    }
+    for (m->inode = 0; *line >= '0' && *line <= '9'; line++)
+        m->inode = m->inode * 10 + (uint64_t)(*line - '0');
+    while (*line == ' ')
+        line++;
+    append_text(m->name, 0, sizeof m->name, line);
+    m->stack = m->name[0] == '[' && m->name[1] == 's' && m->name[2] == 't';
+    return true;
+}
+
+/* Visits the lines of /proc/self/maps; false where it cannot be read. Takes no lock that the target knows of, which
+ * dl_iterate_phdr would. */
+static bool visit_mappings(mapping_visitor visitor, void *context)
+{
+    char buffer[2048];
+    struct mapping mapping;
+    size_t held = 0;
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (failed(fd))
+        return false;
+    for (bool more = true; more;) {
+        long got = sys(SYS_read, fd, (long)(buffer + held), (long)(sizeof buffer - 1 - held), 0, 0, 0);
+        if (got <= 0)
+            break;
+        held += (size_t)got;
+        size_t line = 0;
+        for (size_t i = 0; i < held && more; i++) {
+            if (buffer[i] != '\n')
+                continue;
+            buffer[i] = 0;
+            more = !parse_mapping(buffer + line, &mapping) || visitor(&mapping, context);
+            line = i + 1;
+        }
+        held -= line;
+        if (held == sizeof buffer - 1)
+            held = 0; /* a path longer than the buffer: its line is given up */
+        for (size_t i = 0; i < held; i++)
+            buffer[i] = buffer[line + i];
+    }
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    return true;
+}

@@ -1,0 +1,220 @@
+/* Unwind rules, packed in a word and kept in a table from return address to rule for the whole process, so that a frame costs
+ * one probe. Readers take no lock; a miss is worked out by dwarf.c under recorder.modules_lock. */
+#include "arch.h"
+
+/* Packed: kind in bits 0-2, where the caller's frame address comes from in 3-4, fp in 5-6, the three offsets in words of 8
+ * bytes in 8-31 (cfa), 32-47 (fp) and 48-63 (return address). What does not fit is no rule. */
+typedef uint64_t packed;
+#define RULE_UNKNOWN 5 /* not code that we know of; never in the table */
+#define RULE_LEAF 6    /* aarch64, interrupted only: the return address is in its register */
+
+ALWAYS_INLINE unsigned rule_kind(packed rule) { return rule & 7; }
+ALWAYS_INLINE unsigned rule_cfa(packed rule) { return rule >> 3 & 3; }
+ALWAYS_INLINE unsigned rule_fp(packed rule) { return rule >> 5 & 3; }
+ALWAYS_INLINE intptr_t rule_cfa_offset(packed rule) { return ((intptr_t)(rule << 32) >> 40) * 8; }
+ALWAYS_INLINE intptr_t rule_fp_offset(packed rule) { return (intptr_t)(int16_t)(rule >> 32) * 8; }
+ALWAYS_INLINE intptr_t rule_ra_offset(packed rule) { return (intptr_t)(int16_t)(rule >> 48) * 8; }
+
+#define RULES_BITS_FIRST 12
+#define RULE_VALUES_MAX 65536u
+
+/* address (48 bits) above, index into rule_values below; 0: empty */
+struct rule_table {
+    uint32_t shift, used;
+    uint64_t entries[];
+};
+static struct rule_table *rule_table;
+static packed *rule_values;
+static uint32_t rule_value_count;
+
+static bool fits(int64_t offset, unsigned bits)
+{
+    return offset % 8 == 0 && offset / 8 < (int64_t)1 << (bits - 1) && offset / 8 >= -((int64_t)1 << (bits - 1));
+}
+
+static packed pack(const struct rule *rule)
+{
+    if (rule->kind != RULE_STEP)
+        return rule->kind;
+    if (!fits(rule->cfa_offset, 24) || !fits(rule->fp_offset, 16) || !fits(rule->ra_offset, 16))
+        return RULE_STOP;
+    return (packed)rule->kind | (packed)rule->cfa << 3 | (packed)rule->fp << 5 | ((packed)(rule->cfa_offset / 8) & 0xffffff) << 8 |
+           ((packed)(rule->fp_offset / 8) & 0xffff) << 32 | ((packed)(rule->ra_offset / 8) & 0xffff) << 48;
+}
+
+ALWAYS_INLINE size_t rule_slot(uintptr_t ip, uint32_t shift) { return (ip * 0x9e3779b97f4a7c15ull) >> shift; }
+
+/* Only under the lock. */
+static void rule_put(struct rule_table *table, uint64_t entry)
+{
+    size_t mask = ((size_t)1 << (64 - table->shift)) - 1;
+    size_t i = rule_slot(entry >> 16, table->shift);
+    while (table->entries[i])
+        i = (i + 1) & mask;
+    store_release(&table->entries[i], entry);
+    table->used++;
+}
+
+/* The table, twice the size when it is half full. The old one stays: a reader may be in it. */
+static struct rule_table *rules_with_room(void)
+{
+    struct rule_table *old = rule_table;
+    if (old && old->used < (size_t)1 << (63 - old->shift))
+        return old;
+    uint32_t bits = old ? 64 - old->shift + 1 : RULES_BITS_FIRST;
+    if (!rule_values && !(rule_values = map_private(RULE_VALUES_MAX * sizeof(packed), 0)))
+        return NULL;
+    struct rule_table *table = map_private(sizeof *table + (sizeof(uint64_t) << bits), 0);
+    if (!table)
+        return NULL;
+    table->shift = 64 - bits;
+    for (size_t i = 0; old && i < (size_t)1 << (64 - old->shift); i++)
+        if (old->entries[i])
+            rule_put(table, old->entries[i]);
+    store_release(&rule_table, table);
+    return table;
+}
+
+static void rule_insert(uintptr_t ip, packed rule)
+{
+    struct rule_table *table = rules_with_room();
+    if (!table || ip >> 48)
+        return;
+    uint32_t index = 0;
+    while (index < rule_value_count && rule_values[index] != rule)
+        index++;
+    if (index == rule_value_count) {
+        if (index == RULE_VALUES_MAX)
+            return;
+        rule_values[index] = rule;
+        rule_value_count++;
+    }
+    rule_put(table, (uint64_t)ip << 16 | index);
+}
+
+/* Something was unloaded: rules are found anew. Readers in the table meanwhile find some or none. */
+static void rules_forget(void)
+{
+    struct rule_table *table = rule_table;
+    if (!table)
+        return;
+    for (size_t i = 0; i < (size_t)1 << (64 - table->shift); i++)
+        store_relaxed(&table->entries[i], 0);
+    table->used = 0;
+}
+
+static packed rule_work_out(uintptr_t ip, bool interrupted)
+{
+    struct rule rule = {.kind = RULE_STOP};
+    struct module *module = module_of(ip);
+    if (!module)
+        return in_generated_code(ip) ? RULE_FRAME_POINTER : RULE_UNKNOWN;
+    if (ip < module->code_start || ip >= module->code_end)
+        return RULE_UNKNOWN;
+    if (!dwarf_rule(module, interrupted ? ip : ip - 1, &rule))
+        return RULE_FRAME_POINTER;
+    if (rule.kind == RULE_SIGNAL && (module->code_end - ip < 16 || !is_sigreturn((const uint8_t *)ip)))
+        return RULE_STOP;
+    if (RA_ON_ENTRY == 0 && interrupted && rule.kind == RULE_STOP && rule.ra_offset == 0 && rule.cfa == CFA_SP) {
+        rule.kind = RULE_STEP;
+        return (pack(&rule) & ~(packed)7) | RULE_LEAF;
+    }
+    return pack(&rule);
+}
+
+COLD static packed rule_miss(uintptr_t ip, bool interrupted)
+{
+    uint64_t signals;
+    block_signals(&signals);
+    lock(&recorder.modules_lock);
+    packed rule = rule_work_out(ip, interrupted);
+    /* an interrupted place is no return address: the same ip can be both, with different rules */
+    if (!interrupted && rule_kind(rule) != RULE_UNKNOWN)
+        rule_insert(ip, rule);
+    unlock(&recorder.modules_lock);
+    restore_signals(&signals);
+    return rule;
+}
+
+ALWAYS_INLINE packed rule_of(uintptr_t ip)
+{
+    struct rule_table *table = load_acquire(&rule_table);
+    if (likely(table)) {
+        uint32_t shift = table->shift;
+        for (size_t i = rule_slot(ip, shift);; i = (i + 1) & (((size_t)1 << (64 - shift)) - 1)) {
+            uint64_t entry = load_acquire(&table->entries[i]);
+            if (likely(entry >> 16 == ip))
+                return rule_values[entry & 0xffff];
+            if (!entry)
+                break;
+        }
+    }
+    return rule_miss(ip, false);
+}
+
+/* What a step outwards read, and from where: what the verified cache checks later. */
+struct outward {
+    struct registers at;
+    uintptr_t ip_slot, fp_slot;   /* 0: not read from the stack */
+    uintptr_t cfa_slot;           /* CFA_AT_FP only */
+    const uintptr_t *stopped_at;  /* the word that ended the walk, if one did */
+};
+
+ALWAYS_INLINE bool on_stack(uintptr_t slot, uintptr_t low, uintptr_t high) { return slot >= low && slot <= high - 8 && slot % 8 == 0; }
+
+/* One frame outwards by a RULE_STEP or RULE_FRAME_POINTER; false: the walk ends here. Reads only between sp and `high`. */
+ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, struct outward *out)
+{
+    uintptr_t cfa, slot;
+    out->cfa_slot = 0;
+    if (unlikely(rule_kind(rule) == RULE_FRAME_POINTER)) {
+        /* {caller's fp, return address} at fp, on both architectures */
+        if (!on_stack(at.fp, at.sp, high - 8))
+            return false;
+        out->fp_slot = at.fp;
+        out->ip_slot = at.fp + 8;
+        out->at.sp = at.fp + 16;
+    } else {
+        cfa = (rule_cfa(rule) == CFA_SP ? at.sp : at.fp) + (uintptr_t)rule_cfa_offset(rule);
+        if (unlikely(rule_cfa(rule) == CFA_AT_FP)) {
+            if (!on_stack(cfa, at.sp, high))
+                return false;
+            out->cfa_slot = cfa;
+            cfa = *(const uintptr_t *)cfa;
+        }
+        slot = cfa + (uintptr_t)rule_ra_offset(rule);
+        if (unlikely(cfa <= at.sp || cfa > high || !on_stack(slot, at.sp, high))) {
+            out->stopped_at = (const uintptr_t *)out->cfa_slot;
+            return false;
+        }
+        out->at.sp = cfa;
+        out->ip_slot = slot;
+        unsigned fp = rule_fp(rule);
+        slot = (fp == FP_AT_CFA ? cfa : at.fp) + (uintptr_t)rule_fp_offset(rule);
+        out->fp_slot = fp == FP_AT_CFA || fp == FP_AT_FP ? slot : 0;
+        if (fp == FP_LOST)
+            at.fp = 0;
+        if (unlikely(out->fp_slot && !on_stack(slot, at.sp, high)))
+            return false;
+    }
+    out->at.ip = strip(*(const uintptr_t *)out->ip_slot);
+    out->at.fp = out->fp_slot ? *(const uintptr_t *)out->fp_slot : at.fp;
+    if (unlikely(!out->at.ip)) {
+        out->stopped_at = (const uintptr_t *)out->ip_slot;
+        return false;
+    }
+    return true;
+}
+
+/* From a handler's return address to the place that the signal interrupted; *lr is its return address register. */
+static bool step_signal(struct registers at, uintptr_t high, struct registers *interrupted, uintptr_t *lr)
+{
+    if (at.sp % 8 || high < SIGNAL_SP + 16 || at.sp > high - SIGNAL_SP - 16)
+        return false;
+    const uint8_t *frame = (const uint8_t *)at.sp;
+    memcpy(&interrupted->ip, frame + SIGNAL_IP, 8);
+    memcpy(&interrupted->sp, frame + SIGNAL_SP, 8);
+    memcpy(&interrupted->fp, frame + SIGNAL_FP, 8);
+    memcpy(lr, frame + SIGNAL_FP + 8, 8);
+    return true;
+}

@@ -1,0 +1,379 @@
+//! A small drainer for the recorder's own tests: runs a program under the preload object and keeps everything it records in
+//! memory. The real one (crates/record) spools; this one exists so that the object can be judged without it.
+
+#![allow(dead_code)]
+
+use heaplab_recorder::layout::{self, *};
+use std::collections::HashMap;
+use std::fs::{self, File, OpenOptions};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus};
+use std::sync::atomic::{AtomicU64, Ordering::*};
+use std::time::Duration;
+
+/// One ring record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub kind: u8,
+    pub counter: u64,
+    pub tid: u32,
+    pub nested: bool,
+    /// The words after the first.
+    pub words: Vec<u64>,
+}
+
+impl Event {
+    pub fn block(&self) -> Block {
+        Block::from_word(self.words[0])
+    }
+    pub fn size(&self) -> u64 {
+        self.words[1]
+    }
+    pub fn node(&self) -> u32 {
+        node_and_slack(self.words[2]).0
+    }
+    pub fn slack(&self) -> Option<u32> {
+        node_and_slack(self.words[2]).1
+    }
+    pub fn text(&self) -> String {
+        let bytes: Vec<u8> = self.words[1..].iter().flat_map(|w| w.to_le_bytes()).collect();
+        let end = bytes.iter().position(|&b| b == 0).unwrap_or(bytes.len());
+        String::from_utf8_lossy(&bytes[..end]).into_owned()
+    }
+}
+
+/// A module record.
+#[derive(Clone, Debug)]
+pub struct LoadedModule {
+    pub path: String,
+    pub build_id: Vec<u8>,
+    pub head: layout::Module,
+    pub unloaded_at_node: Option<u32>,
+}
+
+/// Everything one process image left.
+#[derive(Debug, Default)]
+pub struct Image {
+    pub pid: u32,
+    pub seq: u32,
+    pub ppid: u32,
+    pub began: u32,
+    pub parent: (u32, u32),
+    pub state: u32,
+    pub cut_reason: u32,
+    pub cut_counter: u64,
+    pub exit: Option<i32>,
+    pub lost: Vec<u64>,
+    pub executable: String,
+    pub command_line: Vec<u8>,
+    pub modules: Vec<LoadedModule>,
+    pub nodes: Vec<Node>,
+    pub rings: u32,
+    /// In the order in which the rings were emptied; per thread in order.
+    pub events: Vec<Event>,
+    pub event_count: u64,
+}
+
+impl Image {
+    /// The return addresses of a stack, innermost first.
+    pub fn stack(&self, mut node: u32) -> Vec<u64> {
+        let mut ips = Vec::new();
+        while node != 0 {
+            let n = self.nodes[node as usize];
+            assert!(n.parent < node && n.ip != 0, "node {node} is not whole: {n:?}");
+            ips.push(n.ip);
+            node = n.parent;
+        }
+        ips
+    }
+
+    /// The module that holds a node's address.
+    pub fn module_of(&self, node: u32, ip: u64) -> Option<&LoadedModule> {
+        self.modules
+            .iter()
+            .filter(|m| m.head.first_node <= node && (m.head.start..=m.head.end).contains(&ip))
+            .filter(|m| m.unloaded_at_node.is_none_or(|end| node < end))
+            .max_by_key(|m| m.head.first_node)
+    }
+
+    pub fn of_kind(&self, kind: u8) -> impl Iterator<Item = &Event> {
+        self.events.iter().filter(move |e| e.kind == kind)
+    }
+}
+
+/// How to record.
+#[derive(Clone, Copy)]
+pub struct Options {
+    pub stack_depth: u32,
+    pub ring_bytes: u32,
+    pub mark_signal: u32,
+    /// Keep the events, or only count them.
+    pub keep: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { stack_depth: 64, ring_bytes: 512 << 10, mark_signal: 0, keep: true }
+    }
+}
+
+struct Mapped {
+    start: *mut u8,
+    bytes: usize,
+}
+
+impl Mapped {
+    fn open(path: &Path) -> Option<Mapped> {
+        let file = OpenOptions::new().read(true).write(true).open(path).ok()?;
+        Mapped::of(&file, file.metadata().ok()?.len() as usize)
+    }
+    fn of(file: &File, bytes: usize) -> Option<Mapped> {
+        if bytes == 0 {
+            return None;
+        }
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a fresh shared mapping of an open file; it is unmapped only by Drop.
+        let start = unsafe { libc::mmap(std::ptr::null_mut(), bytes, prot, libc::MAP_SHARED, file.as_raw_fd(), 0) };
+        (start != libc::MAP_FAILED).then_some(Mapped { start: start.cast(), bytes })
+    }
+    fn at<T>(&self, offset: usize) -> &T {
+        assert!(offset + size_of::<T>() <= self.bytes);
+        // SAFETY: inside of the mapping; the layout's structs are plain integers and atomics, valid for any bytes.
+        unsafe { &*self.start.add(offset).cast() }
+    }
+    fn bytes(&self, offset: usize, count: usize) -> &[u8] {
+        assert!(offset + count <= self.bytes);
+        // SAFETY: inside of the mapping, in a part that the target has published and no longer writes.
+        unsafe { std::slice::from_raw_parts(self.start.add(offset), count) }
+    }
+}
+
+impl Drop for Mapped {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made by `of`, to which no reference outlives self.
+        unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+struct Ring {
+    map: Mapped,
+    tid: [u32; 2],
+}
+
+/// A drainer at work on a spool folder.
+pub struct Drainer {
+    pub folder: tempfile::TempDir,
+    pub preload: PathBuf,
+    control: Mapped,
+    control_file: File,
+    options: Options,
+    rings: HashMap<(u32, u32, u32), Ring>,
+    images: HashMap<(u32, u32), (Mapped, Image)>,
+}
+
+/// The preload object of the crate.
+pub fn drainer(options: Options) -> Drainer {
+    Drainer::with_preload(options, heaplab_recorder::PRELOAD)
+}
+
+impl Drainer {
+    pub fn with_preload(options: Options, preload_bytes: &[u8]) -> Drainer {
+        let folder = tempfile::tempdir().unwrap();
+        let preload = folder.path().join("preload.so");
+        fs::write(&preload, preload_bytes).unwrap();
+        let path = folder.path().join("control");
+        let file = OpenOptions::new().read(true).write(true).create_new(true).open(path).unwrap();
+        file.set_len(4096).unwrap();
+        let control = Mapped::of(&file, 4096).unwrap();
+        let filled = Control {
+            magic: CONTROL_MAGIC.into(),
+            version: VERSION,
+            state: CONTROL_RECORDING.into(),
+            stack_depth: options.stack_depth,
+            ring_bytes: options.ring_bytes,
+            nested_bytes: 16 << 10,
+            mark_signal: options.mark_signal,
+            drainer_pid: std::process::id(),
+            ..Control::default()
+        };
+        // SAFETY: the mapping is a page, larger than the struct, and nobody else knows of it yet.
+        unsafe { std::ptr::write(control.start.cast(), filled) };
+        let drainer = Drainer { folder, preload, control, control_file: file, options, rings: HashMap::new(), images: HashMap::new() };
+        drainer.lock(libc::F_WRLCK);
+        drainer
+    }
+
+    fn lock(&self, kind: i32) {
+        // SAFETY: a flock of zeros is valid: the whole file.
+        let mut whole: libc::flock = unsafe { std::mem::zeroed() };
+        whole.l_type = kind as libc::c_short;
+        // SAFETY: the descriptor is open, and the struct lives through the call.
+        assert_eq!(unsafe { libc::fcntl(self.control_file.as_raw_fd(), libc::F_OFD_SETLK, &whole) }, 0);
+    }
+
+    /// As if the drainer had died: rings are no longer emptied, and the lock is gone.
+    pub fn die(&self) {
+        self.lock(libc::F_UNLCK);
+    }
+
+    pub fn control(&self) -> &Control {
+        self.control.at(0)
+    }
+
+    pub fn environment(&self, command: &mut Command) {
+        command.env("LD_PRELOAD", &self.preload).env(heaplab_recorder::SPOOL_VARIABLE, self.folder.path());
+    }
+
+    pub fn spawn(&self, command: &mut Command) -> Child {
+        self.environment(command);
+        command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
+    }
+
+    /// Runs the command to its end and gives what it recorded.
+    pub fn run(mut self, command: &mut Command) -> (ExitStatus, Vec<Image>) {
+        let mut child = self.spawn(command);
+        let status = self.drain_until_exit(&mut child);
+        (status, self.finish())
+    }
+
+    pub fn drain_until_exit(&mut self, child: &mut Child) -> ExitStatus {
+        loop {
+            let status = child.try_wait().unwrap();
+            let busy = self.turn();
+            if let Some(status) = status {
+                return status;
+            }
+            if !busy {
+                std::thread::sleep(Duration::from_micros(300));
+            }
+        }
+    }
+
+    /// Empties all rings once; whether there was anything.
+    pub fn turn(&mut self) -> bool {
+        for entry in fs::read_dir(self.folder.path()).unwrap().flatten() {
+            let name = entry.file_name().into_string().unwrap();
+            if let Some(stem) = name.strip_suffix(".process") {
+                let numbers: Vec<u32> = stem.split('-').map(|n| n.parse().unwrap()).collect();
+                let key = (numbers[0], numbers[1]);
+                if !self.images.contains_key(&key)
+                    && let Some(map) = Mapped::open(&entry.path())
+                    && map.at::<AtomicU64>(0).load(Acquire) == PROCESS_MAGIC
+                {
+                    self.images.insert(key, (map, Image::default()));
+                }
+            }
+        }
+        let mut busy = false;
+        for (&(pid, seq), (map, image)) in &mut self.images {
+            let header: &ProcessHeader = map.at(0);
+            for n in 0..header.ring_count.load(Acquire) {
+                let path = self.folder.path().join(format!("{pid}-{seq}-{n}.ring"));
+                let ring = match self.rings.entry((pid, seq, n)) {
+                    std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
+                    std::collections::hash_map::Entry::Vacant(e) => e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0] }),
+                };
+                busy |= empty(ring, image, self.options.keep);
+            }
+        }
+        busy
+    }
+
+    /// Reads what is left and everything that is not in rings.
+    pub fn finish(mut self) -> Vec<Image> {
+        while self.turn() {}
+        let mut all: Vec<Image> = Vec::new();
+        for ((pid, seq), (map, mut image)) in self.images.drain() {
+            read_header(&map, &mut image);
+            read_records(&map, &mut image);
+            let header: &ProcessHeader = map.at(0);
+            if let Some(nodes) = Mapped::open(&self.folder.path().join(format!("{pid}-{seq}.nodes"))) {
+                let count = header.node_count.load(Acquire).min(header.node_capacity);
+                image.nodes = (0..count as usize).map(|i| *nodes.at::<Node>(i * size_of::<Node>())).collect();
+            }
+            all.push(image);
+        }
+        all.sort_by_key(|i| (i.began != BEGAN_STARTED, i.pid, i.seq));
+        all
+    }
+}
+
+fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
+    let header: &RingHeader = ring.map.at(0);
+    assert_eq!(header.magic.load(Acquire), RING_MAGIC);
+    let parts = [
+        (&header.head.words, &header.tail.words, header.data_offset, header.data_bytes),
+        (&header.nested_head.words, &header.nested_tail.words, header.nested_offset, header.nested_bytes),
+    ];
+    let mut any = false;
+    for (nested, (head, tail, offset, bytes)) in parts.into_iter().enumerate() {
+        let (until, mut at) = (head.load(Acquire), tail.load(Relaxed));
+        any |= at != until;
+        let word = |i: u64| ring.map.at::<AtomicU64>(offset as usize + (i % (bytes / 8)) as usize * 8).load(Relaxed);
+        while at < until {
+            let (kind, counter) = stamp(word(at));
+            let words = record_words(kind, word(at + 1)).unwrap_or_else(|| panic!("no record at {at} of {until}: kind {kind}"));
+            image.event_count += u64::from(matches!(kind, ALLOC..=REALLOC_FAILED));
+            if kind == THREAD_BEGIN {
+                ring.tid[nested] = word(at + 1) as u32;
+            }
+            if keep {
+                let words = (1..words).map(|i| word(at + i)).collect();
+                image.events.push(Event { kind, counter, tid: ring.tid[nested], nested: nested == 1, words });
+            }
+            at += words;
+        }
+        assert_eq!(at, until, "a record lies across the head");
+        tail.store(at, Release);
+    }
+    any
+}
+
+fn read_header(map: &Mapped, image: &mut Image) {
+    let h: &ProcessHeader = map.at(0);
+    assert_eq!(h.version, VERSION);
+    *image = Image {
+        pid: h.pid,
+        seq: h.seq,
+        ppid: h.ppid,
+        began: h.began,
+        parent: (h.parent_pid, h.parent_seq),
+        state: h.state.load(Acquire),
+        cut_reason: h.cut_reason.load(Relaxed),
+        cut_counter: h.cut_counter.load(Relaxed),
+        exit: (h.exited.load(Acquire) == 1).then(|| h.exit_status.load(Relaxed) as i32),
+        lost: h.lost.iter().map(|l| l.load(Relaxed)).collect(),
+        rings: h.ring_count.load(Acquire),
+        ..std::mem::take(image)
+    };
+}
+
+fn read_records(map: &Mapped, image: &mut Image) {
+    let h: &ProcessHeader = map.at(0);
+    let (mut at, end) = (h.records_offset as usize, (h.records_offset + h.records_used.load(Acquire)) as usize);
+    while at < end {
+        let record: Record = *map.at(at);
+        let text = |offset: usize, bytes: u32| map.bytes(at + offset, bytes as usize).to_vec();
+        match record.kind {
+            RECORD_EXECUTABLE => {
+                image.executable = String::from_utf8(text(size_of::<Text>(), map.at::<Text>(at).text_bytes)).unwrap();
+            }
+            RECORD_COMMAND_LINE => image.command_line = text(size_of::<Text>(), map.at::<Text>(at).text_bytes),
+            RECORD_MODULE => {
+                let head: layout::Module = *map.at(at);
+                let build_id = text(size_of::<layout::Module>(), head.build_id_bytes);
+                let path = text(size_of::<layout::Module>() + head.build_id_bytes as usize, head.path_bytes);
+                image.modules.push(LoadedModule { path: String::from_utf8(path).unwrap(), build_id, head, unloaded_at_node: None });
+            }
+            RECORD_MODULE_UNLOADED => {
+                let head: Unloaded = *map.at(at);
+                let module = image.modules.iter_mut().find(|m| m.head.index == head.index).unwrap();
+                module.unloaded_at_node = Some(head.first_node);
+            }
+            kind => panic!("record kind {kind}"),
+        }
+        assert!(record.bytes >= 16 && record.bytes % 8 == 0);
+        at += record.bytes as usize;
+    }
+}
