@@ -15,7 +15,10 @@ pub use read_events::Events;
 
 use crate::order::OrderChecker;
 use crate::parquet::footer::RowGroup;
-use crate::{Event, EventSink, EventSource, TraceError, tables::Tables};
+use crate::{
+    Event, EventSink, EventSource, TraceError,
+    tables::{Frame, Tables},
+};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -106,6 +109,38 @@ impl Bundle {
     /// objects is left to [`Bundle::verify`].
     pub fn events(&self, selection: Selection) -> Result<Events, TraceError> {
         Events::open(self, selection)
+    }
+
+    /// Replaces the table of frames, on disk and here: the file changes whole or not at all.
+    ///
+    /// Stacks keep their rows, so row n must still be the frame that it was; new rows (of functions inlined there) go to
+    /// the end. That makes the change one of a single file, and leaves cached replay programs valid.
+    ///
+    /// # Errors
+    /// `frames` lacks a row that a stack refers to, or the folder cannot be written.
+    pub fn rewrite_frames(&mut self, frames: Vec<Frame>) -> Result<(), TraceError> {
+        let path = self.path.join("frames.parquet");
+        let missing = self.tables.stacks.iter().skip(1).map(|node| node.frame).find(|frame| *frame as usize >= frames.len());
+        if let Some(frame) = missing {
+            let found = format!("{} rows", frames.len());
+            return Err(TraceError::Malformed {
+                path,
+                place: format!("row {frame}"),
+                expected: "a frame that a stack refers to".into(),
+                found,
+            });
+        }
+        let unfinished = unfinished_name(&path)?;
+        // One that an earlier process of this number left behind is nobody's.
+        let _ = fs::remove_file(&unfinished);
+        let written = tables_codec::write_frames(&unfinished, &frames).and_then(|()| rename_finished(&unfinished, &path));
+        if written.is_err() {
+            // The error that is returned says more than one about the remains.
+            let _ = fs::remove_file(&unfinished);
+        }
+        written?;
+        self.tables.frames = frames;
+        Ok(())
     }
 
     /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live objects only.
@@ -209,7 +244,7 @@ impl BundleWriter {
         let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;
         text.push(b'\n');
         fs::write(&file, text).map_err(TraceError::io(&file, "write"))?;
-        rename_new(&folder.0, &path)?;
+        rename_finished(&folder.0, &path)?;
         Ok(groups)
     }
 }
@@ -224,9 +259,9 @@ fn unfinished_name(path: &Path) -> Result<PathBuf, TraceError> {
     Ok(path.with_file_name(hidden))
 }
 
-/// Renames a folder to a name that nothing has. A folder that appeared there meanwhile is only replaced where it is empty.
-fn rename_new(from: &Path, to: &Path) -> Result<(), TraceError> {
-    fs::rename(from, to).map_err(TraceError::io(to, "give the finished bundle its name"))
+/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced where it is empty.
+fn rename_finished(from: &Path, to: &Path) -> Result<(), TraceError> {
+    fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"))
 }
 
 impl EventSink for BundleWriter {

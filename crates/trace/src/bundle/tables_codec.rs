@@ -101,7 +101,7 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         (_, node) => node.frame.into(),
     };
     write(&folder.join(FILES[0]), &STACKS, tables.stacks.len(), stack)?;
-    write(&folder.join(FILES[1]), &FRAMES, tables.frames.len(), |row, column| frame_value(row, &tables.frames[row], column))?;
+    write_frames(&folder.join(FILES[1]), &tables.frames)?;
     write(&folder.join(FILES[2]), &MODULES, tables.modules.len(), |row, column| module_value(row, &tables.modules[row], column))?;
     write(&folder.join(FILES[3]), &PROCESSES, tables.processes.len(), |row, column| process_value(row, &tables.processes[row], column))?;
     write(&folder.join(FILES[4]), &THREADS, tables.threads.len(), |row, column| match (column, &tables.threads[row]) {
@@ -130,6 +130,11 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         (3, sample) => sample.resident_anonymous_bytes.into(),
         (_, sample) => unless_zero(sample.committed_bytes),
     })
+}
+
+/// Writes the table of frames to a new file.
+pub fn write_frames(path: &Path, frames: &[Frame]) -> Result<(), TraceError> {
+    write(path, &FRAMES, frames.len(), |row, column| frame_value(row, &frames[row], column))
 }
 
 fn unless_zero<'a>(value: u64) -> Value<'a> {

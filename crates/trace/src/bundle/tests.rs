@@ -204,3 +204,20 @@ fn a_name_that_is_taken_is_refused() {
     assert!(error.contains("something of that name exists"), "{error}");
     assert_eq!(fs::read(&path).unwrap(), b"something else");
 }
+
+#[test]
+fn frames_are_replaced_whole_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut bundle = written(folder.path(), &[]);
+    let before = bundle.tables().frames.clone();
+    assert!(bundle.rewrite_frames(before[..2].to_vec()).is_err(), "a stack refers to row 2");
+    assert_eq!(Bundle::open(bundle.path()).unwrap().tables().frames, before);
+    let mut frames = before.clone();
+    frames[2].function = Some("jitted".into());
+    frames.push(Frame { function: Some("inlined there".into()), ..Frame::default() });
+    bundle.rewrite_frames(frames.clone()).unwrap();
+    assert_eq!(bundle.tables().frames, frames);
+    assert_eq!(Bundle::open(bundle.path()).unwrap().tables().frames, frames);
+    let names: Vec<_> = fs::read_dir(bundle.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(names.iter().all(|name| !name.to_string_lossy().starts_with('.')), "{names:?}");
+}
