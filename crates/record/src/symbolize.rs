@@ -1,8 +1,9 @@
 //! Names for the frames of a recording: groups the addresses by module, resolves them, and rebuilds the frame table.
 //!
 //! A stack node refers to the innermost function at its return address; the functions that this one is inlined into
-//! follow by `inlined_into`, always in a later row (`Tables::frames_of` relies on it). Running it again is safe: a frame
-//! whose module is gone by then keeps the names it had.
+//! follow by `inlined_into`, always in a later row (`Tables::frames_of` relies on it). Rows of frames keep their numbers,
+//! so that stacks, and a bundle's other files, stay as they are. Running it again is safe: a frame whose module is gone by
+//! then keeps the names it had.
 
 use heaplab_symbols::{ModuleReport, Options, Place, resolve_module};
 use heaplab_trace::tables::{Frame, Tables};
@@ -43,7 +44,7 @@ pub fn symbolize(tables: &mut Tables, options: &Options) -> Vec<SymbolizedModule
         reports.push(SymbolizedModule { path: path.into(), build_id: build_id.into(), frames: rows.len(), report });
     }
     reports.sort_by(|a, b| b.frames.cmp(&a.frames).then_with(|| a.path.cmp(&b.path)));
-    rebuild(tables, &physical, answers);
+    rebuild(&mut tables.frames, &physical, &answers);
     reports
 }
 
@@ -79,55 +80,41 @@ fn by_module<'a>(tables: &'a Tables, physical: &[bool]) -> BTreeMap<(&'a str, &'
     modules
 }
 
-/// Puts `answers` in place of what the frames had: rows that are still in use keep their order, so that `inlined_into`
-/// still leads to later rows; new rows follow at the end.
-fn rebuild(tables: &mut Tables, physical: &[bool], answers: BTreeMap<u32, Vec<Place>>) {
-    let old = std::mem::take(&mut tables.frames);
+/// Puts `answers` in place of what the frames had. Rows keep their numbers, so that stacks keep theirs; functions inlined
+/// at an address are appended, and those that earlier answers had appended and nobody needs any more go from the end.
+fn rebuild(frames: &mut Vec<Frame>, physical: &[bool], answers: &BTreeMap<u32, Vec<Place>>) {
     let mut used = physical.to_vec();
-    for (row, frame) in old.iter().enumerate() {
-        // Rows lead to later rows only, so that one pass reaches all.
-        let outer = frame.inlined_into.filter(|outer| *outer as usize > row && used[row] && !answers.contains_key(&(row as u32)));
-        if let Some(outer) = outer.and_then(|outer| used.get_mut(outer as usize)) {
+    for (row, frame) in frames.iter().enumerate() {
+        // Frames lead to later rows only, so that one pass reaches all.
+        let outer = frame.inlined_into.map(|outer| outer as usize).filter(|outer| *outer > row);
+        if let Some(outer) = outer.filter(|_| used[row] && !answers.contains_key(&(row as u32)))
+            && let Some(outer) = used.get_mut(outer)
+        {
             *outer = true;
         }
     }
-    let mut rows = vec![0; old.len()];
-    let mut next = 0;
-    for (row, used) in used.iter().enumerate().filter(|(_, used)| **used) {
-        rows[row] = next;
-        next += u32::from(*used);
+    frames.truncate(used.iter().rposition(|used| *used).map_or(0, |last| last + 1));
+    for (frame, _) in frames.iter_mut().zip(&used).filter(|(_, used)| !**used) {
+        *frame = Frame::default();
     }
-    let mut appended = Vec::new();
-    for (row, frame) in old.iter().enumerate().filter(|(row, _)| used[*row]) {
-        let renamed = match answers.get(&(row as u32)) {
-            Some(places) => named(frame, places, next, &mut appended),
-            None => {
-                let outer = frame.inlined_into.filter(|outer| *outer as usize > row).and_then(|outer| rows.get(outer as usize).copied());
-                Frame { inlined_into: outer, ..frame.clone() }
+    for (row, places) in answers {
+        let frame = frames[*row as usize].clone();
+        let first = frames.len() as u32;
+        for (depth, place) in places.iter().enumerate() {
+            let named = Frame {
+                module: frame.module,
+                address: frame.address,
+                function: place.function.clone(),
+                file: place.file.clone(),
+                line: place.line,
+                inlined_into: (depth + 1 < places.len()).then(|| first + depth as u32),
+            };
+            match depth {
+                0 => frames[*row as usize] = named,
+                _ => frames.push(named),
             }
-        };
-        tables.frames.push(renamed);
+        }
     }
-    tables.frames.append(&mut appended);
-    for node in tables.stacks.iter_mut().skip(1) {
-        node.frame = rows.get(node.frame as usize).copied().unwrap_or(u32::MAX);
-    }
-}
-
-/// The frame with the innermost of `places`; the outer ones go to `appended`, whose first row will be `first`.
-fn named(frame: &Frame, places: &[Place], first: u32, appended: &mut Vec<Frame>) -> Frame {
-    let mut chain = places.iter().enumerate().map(|(depth, place)| Frame {
-        module: frame.module,
-        address: frame.address,
-        function: place.function.clone(),
-        file: place.file.clone(),
-        line: place.line,
-        inlined_into: (depth + 1 < places.len()).then(|| first + (appended.len() + depth) as u32),
-    });
-    let innermost = chain.next().unwrap_or_default();
-    let outer: Vec<Frame> = chain.collect();
-    appended.extend(outer);
-    innermost
 }
 
 /// The path of a module as bytes. Recordings write bytes that are not UTF-8 as `%XX`; a file that really has such a name comes first.
@@ -174,7 +161,7 @@ mod tests {
         let physical = physical_frames(&tables);
         let answers =
             BTreeMap::from([(0, vec![place("inner"), place("middle"), place("outer")]), (1, vec![place("other"), place("main")])]);
-        rebuild(&mut tables, &physical, answers);
+        rebuild(&mut tables.frames, &physical, &answers);
         assert_eq!(names(&tables, 1), ["inner", "middle", "outer"]);
         assert_eq!(names(&tables, 2), ["other", "main"]);
         assert_eq!(tables.frames.len(), 5);
@@ -185,12 +172,13 @@ mod tests {
     fn a_second_run_replaces_the_chains_of_the_first_and_keeps_the_others() {
         let mut tables = tables(vec![frame(16, None), frame(32, None)], &[0, 1]);
         let physical = physical_frames(&tables);
-        rebuild(&mut tables, &physical, BTreeMap::from([(0, vec![place("a"), place("b")]), (1, vec![place("c"), place("d")])]));
+        let answers = BTreeMap::from([(0, vec![place("c"), place("d")]), (1, vec![place("a"), place("b")])]);
+        rebuild(&mut tables.frames, &physical, &answers);
         let physical = physical_frames(&tables);
         assert_eq!(physical, [true, true, false, false]);
-        rebuild(&mut tables, &physical, BTreeMap::from([(0, vec![place("x")])]));
-        assert_eq!(names(&tables, 1), ["x"]);
-        assert_eq!(names(&tables, 2), ["c", "d"]);
+        rebuild(&mut tables.frames, &physical, &BTreeMap::from([(1, vec![place("x")])]));
+        assert_eq!(names(&tables, 1), ["c", "d"]);
+        assert_eq!(names(&tables, 2), ["x"]);
         assert_eq!(tables.frames.len(), 3, "the chain that nobody uses any more is gone");
     }
 
@@ -198,7 +186,7 @@ mod tests {
     fn damaged_references_do_no_harm() {
         let mut tables = tables(vec![frame(16, Some(0)), frame(32, Some(77)), frame(48, Some(1))], &[0, 99, 2]);
         let physical = physical_frames(&tables);
-        rebuild(&mut tables, &physical, BTreeMap::from([(2, vec![place("f")])]));
+        rebuild(&mut tables.frames, &physical, &BTreeMap::from([(2, vec![place("f")])]));
         assert_eq!(names(&tables, 2), Vec::<String>::new());
         assert_eq!(names(&tables, 3), ["f"]);
     }
