@@ -1,1 +1,248 @@
 //! Memory that is asked for and given back over and over.
+//!
+//! Two forms, as in the document: large buffers that live shortly, each of which costs page faults and zeroing anew, and state
+//! that is rebuilt for each item: one site asks for the same few sizes thousands of times and never has more than a few alive.
+//! Both could be kept and used again. What they cost is requests, zeroed bytes and touched pages, not space.
+
+use crate::sites::{Sites, largest};
+use crate::words::{bytes, count, percent, plural};
+use crate::{Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving, StackShare, model::share};
+use heaplab_profile::{Instant, Object, Profile};
+use heaplab_trace::{Event, Flags, StackId, tables::Tables};
+use std::collections::BTreeMap;
+
+/// Sizes remembered a site; what is asked for in more sizes than this is not "the same few".
+const SIZES: usize = 4;
+const LIVES: usize = 48;
+
+#[derive(Clone, Debug)]
+struct Tally {
+    births: u64,
+    bytes: u64,
+    zeroed: u64,
+    live: u64,
+    most_live: u64,
+    sizes: [(u64, u64); SIZES],
+    large_short: u64,
+    large_short_bytes: u64,
+    large_zeroed: u64,
+    lives: [u64; LIVES],
+}
+
+impl Default for Tally {
+    fn default() -> Self {
+        Tally {
+            births: 0,
+            bytes: 0,
+            zeroed: 0,
+            live: 0,
+            most_live: 0,
+            sizes: [(0, 0); SIZES],
+            large_short: 0,
+            large_short_bytes: 0,
+            large_zeroed: 0,
+            lives: [0; LIVES],
+        }
+    }
+}
+
+impl Tally {
+    /// The few most frequent sizes, by the space-saving rule: a new size takes the place of the rarest once that has been worn down.
+    #[inline]
+    fn note_size(&mut self, size: u64, times: u64) {
+        if let Some(known) = self.sizes.iter_mut().find(|known| known.0 == size && known.1 > 0) {
+            known.1 += times;
+            return;
+        }
+        let Some(rarest) = self.sizes.iter_mut().min_by_key(|known| known.1) else { return };
+        if rarest.1 <= times {
+            *rarest = (size, times - rarest.1);
+        } else {
+            rarest.1 -= times;
+        }
+    }
+
+    fn add(&mut self, other: &Tally) {
+        self.births += other.births;
+        self.bytes = self.bytes.saturating_add(other.bytes);
+        self.zeroed = self.zeroed.saturating_add(other.zeroed);
+        self.most_live += other.most_live;
+        self.large_short += other.large_short;
+        self.large_short_bytes = self.large_short_bytes.saturating_add(other.large_short_bytes);
+        self.large_zeroed = self.large_zeroed.saturating_add(other.large_zeroed);
+        other.sizes.iter().filter(|size| size.1 > 0).for_each(|(size, times)| self.note_size(*size, *times));
+        self.lives.iter_mut().zip(other.lives).for_each(|(sum, lives)| *sum += lives);
+    }
+
+    fn median_life(&self) -> u64 {
+        let half = self.lives.iter().sum::<u64>().div_ceil(2);
+        let mut before = 0;
+        for (index, lives) in self.lives.iter().enumerate() {
+            before += lives;
+            if before >= half && half > 0 {
+                return if index == 0 { 0 } else { 1 << (index - 1) };
+            }
+        }
+        0
+    }
+}
+
+/// Tallies births and lives by stack.
+#[derive(Debug)]
+pub(crate) struct Churns {
+    large_bytes: u64,
+    short_lived_bytes: u64,
+    /// By stack; stack ids are rows of a table in memory.
+    index: Vec<u32>,
+    tallies: Vec<(StackId, Tally)>,
+}
+
+impl Churns {
+    pub(crate) fn new(options: &Options) -> Churns {
+        Churns { large_bytes: options.large_bytes, short_lived_bytes: options.short_lived_bytes, index: Vec::new(), tallies: Vec::new() }
+    }
+
+    #[inline]
+    fn tally(&mut self, stack: StackId) -> &mut Tally {
+        let place = stack as usize;
+        if place >= self.index.len() {
+            self.index.resize((place + 1).next_power_of_two(), u32::MAX);
+        }
+        if self.index[place] == u32::MAX {
+            self.index[place] = self.tallies.len() as u32;
+            self.tallies.push((stack, Tally::default()));
+        }
+        &mut self.tallies[self.index[place] as usize].1
+    }
+
+    #[inline]
+    pub(crate) fn born(&mut self, event: &Event) {
+        let tally = self.tally(event.stack);
+        tally.births += 1;
+        tally.bytes = tally.bytes.saturating_add(event.size);
+        if event.has(Flags::ZEROED) {
+            tally.zeroed = tally.zeroed.saturating_add(event.size);
+        }
+        tally.live += 1;
+        tally.most_live = tally.most_live.max(tally.live);
+        tally.note_size(event.size, 1);
+    }
+
+    #[inline]
+    pub(crate) fn resized(&mut self, before: &Object, after: &Object) {
+        if before.stack != after.stack {
+            self.tally(before.stack).live -= 1;
+            let tally = self.tally(after.stack);
+            tally.live += 1;
+            tally.most_live = tally.most_live.max(tally.live);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn died(&mut self, now: &Instant, object: &Object) {
+        let (large, short) = (self.large_bytes, self.short_lived_bytes);
+        let life = now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
+        let tally = self.tally(object.stack);
+        tally.live -= 1;
+        tally.lives[((64 - life.leading_zeros()) as usize).min(LIVES - 1)] += 1;
+        // An object that was reallocated is the business of growth.
+        if object.size >= large && life < short && object.reallocations == 0 {
+            tally.large_short += 1;
+            tally.large_short_bytes = tally.large_short_bytes.saturating_add(object.size);
+        }
+    }
+
+    pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
+        let mut sites = Sites::new(tables, options.site_frames);
+        let mut by_site: BTreeMap<_, (Tally, Vec<StackShare>)> = BTreeMap::new();
+        for (stack, tally) in &self.tallies {
+            let (sum, shares) = by_site.entry(sites.of(*stack)).or_default();
+            sum.add(tally);
+            shares.push(StackShare { stack: *stack, count: tally.births, bytes: tally.bytes });
+        }
+        by_site.into_values().filter_map(|(tally, shares)| finding(&tally, shares, profile, options)).collect()
+    }
+}
+
+fn finding(tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+    let totals = &profile.totals;
+    let most_live = tally.most_live.max(1);
+    let again = tally.births.saturating_sub(most_live);
+    let few: u64 = tally.sizes.iter().map(|size| size.1).sum();
+    // A hundredth of the run's requests or bytes: below it, keeping the memory would not be felt.
+    let felt = |part: u64, whole: u64| part > 0 && part >= whole / 100;
+    let large = tally.large_short >= 16 && tally.large_short * 2 > tally.births && felt(tally.large_short_bytes, totals.requested_bytes);
+    let rebuilt = tally.births / most_live >= options.rebuilt_times
+        && few * 10 >= tally.births * 9
+        && (felt(tally.births, totals.allocations) || felt(tally.bytes, totals.requested_bytes));
+    let pattern = match (large, rebuilt) {
+        (true, _) => ChurnPattern::LargeShortLived,
+        (false, true) => ChurnPattern::Rebuilt,
+        (false, false) => return None,
+    };
+    let mut sizes: Vec<(u64, u64)> = tally.sizes.iter().copied().filter(|size| size.1 > 0).collect();
+    sizes.sort_by_key(|(size, times)| (std::cmp::Reverse(*times), *size));
+    let churn = Churn {
+        pattern,
+        requests: tally.births,
+        requested_bytes: tally.bytes,
+        zeroed_bytes: tally.zeroed,
+        most_live,
+        sizes,
+        median_life_bytes: tally.median_life(),
+    };
+    let part = |kept: u64| (kept as f64 * (again as f64 / tally.births.max(1) as f64)) as u64;
+    let saving = Saving { at_peak_bytes: 0, total_bytes: part(tally.bytes), copied_bytes: part(tally.zeroed), requests: again };
+    let basis = options.basis.unwrap_or(Basis::Measured);
+    let listed: Vec<String> = churn.sizes.iter().take(3).map(|(size, _)| count(*size)).collect();
+    let title = match pattern {
+        ChurnPattern::LargeShortLived => {
+            format!(
+                "{} of {} on average live shortly",
+                plural(tally.large_short, "large buffer"),
+                bytes(tally.large_short_bytes / tally.large_short)
+            )
+        }
+        ChurnPattern::Rebuilt => {
+            let more = if churn.sizes.len() > 3 { ", ..." } else { "" };
+            format!("{} of {}{more} bytes, never more than {} alive", plural(tally.births, "request"), listed.join(", "), count(most_live))
+        }
+    };
+    let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
+    Some(Finding {
+        kind: Kind::Churn,
+        title,
+        advice: advice(&churn, tally, again, totals.allocations),
+        count: tally.births,
+        costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: saving.total_bytes }],
+        basis,
+        saving,
+        confidence: Confidence {
+            level: if pattern == ChurnPattern::LargeShortLived { Level::High } else { Level::Medium },
+            reason: "births and deaths are counted; whether the memory can be kept is for the code to say".into(),
+        },
+        stacks,
+        stack_count,
+        evidence: Evidence::Churn(churn),
+    })
+}
+
+fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String {
+    let zeroed = if churn.zeroed_bytes > 0 { format!(" and {} of zeroing", bytes(churn.zeroed_bytes)) } else { String::new() };
+    match churn.pattern {
+        ChurnPattern::LargeShortLived => format!(
+            "Keep {} and use {} again: each fresh one can cost a page fault every 4 KiB, {} in all{zeroed}.",
+            if churn.most_live == 1 { "one".to_string() } else { count(churn.most_live) },
+            if churn.most_live == 1 { "it" } else { "them" },
+            count(tally.large_short_bytes / 4096),
+        ),
+        ChurnPattern::Rebuilt => format!(
+            "Keep up to {} and use {} again (or put them on the stack): {} fewer, {} of the run's{zeroed}. Half of them live for less than {} of other requests.",
+            plural(churn.most_live, "block"),
+            if churn.most_live == 1 { "it" } else { "them" },
+            plural(again, "request"),
+            percent(share(again, allocations)),
+            bytes((churn.median_life_bytes * 2).max(1)),
+        ),
+    }
+}

@@ -1,26 +1,126 @@
 //! All detectors as one observer of the profile's pass.
 
-use crate::{Findings, Options};
-use heaplab_profile::{Observer, Profile};
-use heaplab_trace::tables::Tables;
+use crate::churn::Churns;
+use crate::clownshoes::Pairs;
+use crate::growth::Growths;
+use crate::leaks::Leaks;
+use crate::slop::{When, by_allocator, counts};
+use crate::words::count;
+use crate::{Basis, Finding, Findings, Kind, Options, model::share};
+use heaplab_profile::{Instant, Object, Observer, Profile};
+use heaplab_size_class::Allocator;
+use heaplab_trace::{Event, ObjectId, tables::Tables};
 
 /// Watches a pass and says afterwards what it found.
 #[derive(Debug)]
 pub struct Detectors {
     options: Options,
+    pairs: Pairs,
+    growths: Growths,
+    churns: Churns,
+    leaks: Leaks,
+    /// Number of the highest peak, once the pass has ended.
+    peak: u64,
 }
 
 impl Detectors {
     /// Begins with nothing seen.
     pub fn new(options: Options) -> Detectors {
-        Detectors { options }
+        Detectors {
+            pairs: Pairs::new(&options),
+            growths: Growths::new(&options),
+            churns: Churns::new(&options),
+            leaks: Leaks::default(),
+            peak: 0,
+            options,
+        }
     }
 
     /// What was found, `profile` being the result of the pass that was watched.
     pub fn finish(self, tables: &Tables, profile: &Profile) -> Findings {
-        let _ = (self.options, tables, profile);
-        Findings::default()
+        let options = &self.options;
+        let mut limits = Vec::new();
+        if self.pairs.overflowed > 0 {
+            limits.push(format!(
+                "More than {} pairs of stack and size: {} suspicious requests were counted without their stack.",
+                count(options.pair_limit as u64),
+                count(self.pairs.overflowed)
+            ));
+        }
+        if profile.totals.grouped_requests > 0 {
+            limits.push(format!(
+                "Too many distinct sizes for a row each: {} requests share rows with sizes at most 0.4 % apart.",
+                count(profile.totals.grouped_requests)
+            ));
+        }
+        let (mut findings, uses_its_slop) = self.pairs.finish(tables, profile, options, self.peak);
+        findings.extend(self.growths.finish(tables, profile, options));
+        findings.extend(self.churns.finish(tables, profile, options));
+        findings.extend(self.leaks.finish(tables, profile, options));
+        findings.sort_by(|a, b| weight(b, profile).total_cmp(&weight(a, profile)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title)));
+        let unasked = if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
+        let basis = options.basis.unwrap_or(unasked);
+        Findings {
+            findings,
+            uses_its_slop,
+            slop: by_allocator(profile),
+            counts: counts(profile, basis, When::WholeRun, options.counts_rows),
+            counts_at_peak: counts(profile, basis, When::AtPeak, options.counts_rows),
+            limits,
+        }
     }
 }
 
-impl Observer for Detectors {}
+/// By what a finding ranks: the share of the peak that it would save, the shares of all requested bytes and of all requests, the
+/// copying and the zeroing. They are added: a program that suffers from one of them suffers. A confidence of less than high
+/// counts for less.
+fn weight(finding: &Finding, profile: &Profile) -> f64 {
+    let totals = &profile.totals;
+    let saving = &finding.saving;
+    let peak = share(saving.at_peak_bytes, profile.peak.live.bytes);
+    let bytes = share(saving.total_bytes, totals.requested_bytes);
+    let copied = share(saving.copied_bytes, totals.requested_bytes);
+    let requests = share(saving.requests, totals.requests);
+    let certain = match finding.confidence.level {
+        crate::Level::High => 1.0,
+        crate::Level::Medium => 0.75,
+        crate::Level::Low => 0.25,
+    };
+    // Bytes that are asked for again cost time only; bytes at the peak are what the program needs.
+    let weight = match finding.kind {
+        Kind::Clownshoes | Kind::Leak => peak + bytes / 2.0,
+        Kind::Growth | Kind::Churn => (bytes + copied + requests) / 4.0,
+    };
+    weight * certain
+}
+
+impl Observer for Detectors {
+    #[inline]
+    fn born(&mut self, now: &Instant, event: &Event, id: ObjectId, _object: &Object) {
+        self.pairs.add(now, event.stack, event.size, event.usable);
+        self.growths.born(now, event, id);
+        self.churns.born(event);
+    }
+
+    fn resized(&mut self, now: &Instant, event: &Event, id: ObjectId, before: &Object, after: &Object) {
+        self.pairs.remove(now, before.stack, before.size, before.usable);
+        self.pairs.add(now, after.stack, after.size, after.usable);
+        self.growths.resized(event, id, before, after);
+        self.churns.resized(before, after);
+    }
+
+    #[inline]
+    fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
+        self.pairs.remove(now, object.stack, object.size, object.usable);
+        self.growths.died(now, event, id, object);
+        self.churns.died(now, object);
+    }
+
+    fn survived(&mut self, now: &Instant, _id: ObjectId, object: &Object) {
+        self.leaks.survived(now, object);
+    }
+
+    fn ended(&mut self, now: &Instant) {
+        self.peak = now.peak;
+    }
+}

@@ -1,1 +1,258 @@
 //! Buffers that grow by too little.
+//!
+//! A realloc chain is followed by identity. A buffer that is grown by hand (allocate more, copy, free the old one) is
+//! recognised by this: a larger block from the same stack and thread, and within a few rows the free of the smaller one. Two such
+//! buffers that grow in turn are not told apart and then are not reported; none is reported that did not grow so.
+//!
+//! Copied bytes are an upper bound where a realloc may have grown in place; the bytes of moves that were recorded stand beside it.
+//! Growth by the good factor or more is left out.
+
+use crate::chain::Chain;
+use crate::sites::{Sites, largest};
+use crate::words::{bytes, count, plural};
+use crate::{Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options, Saving, StackShare, Through};
+use hashbrown::HashMap;
+use heaplab_profile::{Instant, Object, Profile};
+use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
+use std::collections::BTreeMap;
+
+/// The last two births of a stack, where the later one is larger.
+#[derive(Clone, Copy, Debug, Default)]
+struct Births {
+    last: Option<(ObjectId, u64)>,
+    thread: u32,
+    row: u64,
+    smaller: Option<ObjectId>,
+}
+
+#[derive(Clone, Debug)]
+struct Sum {
+    growth: Growth,
+    longest: Chain,
+}
+
+/// Follows buffers.
+#[derive(Debug)]
+pub(crate) struct Growths {
+    least_steps: u64,
+    good_factor: f64,
+    window: u64,
+    chains: HashMap<ObjectId, (Chain, StackId)>,
+    births: HashMap<StackId, Births>,
+    sums: HashMap<(StackId, Through), Sum>,
+}
+
+impl Growths {
+    pub(crate) fn new(options: &Options) -> Growths {
+        Growths {
+            least_steps: u64::from(options.growth_steps),
+            good_factor: options.good_factor,
+            window: options.copy_window_rows,
+            chains: HashMap::new(),
+            births: HashMap::new(),
+            sums: HashMap::new(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn born(&mut self, now: &Instant, event: &Event, id: ObjectId) {
+        if event.stack == 0 {
+            return;
+        }
+        let births = self.births.entry(event.stack).or_default();
+        let same_thread = births.thread == event.thread;
+        let smaller = births.last.filter(|(_, size)| same_thread && *size > 0 && *size < event.size).map(|(id, _)| id);
+        *births = Births { last: Some((id, event.size)), thread: event.thread, row: now.row, smaller };
+    }
+
+    pub(crate) fn resized(&mut self, event: &Event, id: ObjectId, before: &Object, after: &Object) {
+        if after.size <= before.size {
+            // What shrinks has ended its growth.
+            if after.size < before.size
+                && let Some((chain, stack)) = self.chains.remove(&id)
+            {
+                self.end(chain, stack);
+            }
+            return;
+        }
+        if before.size == 0 {
+            return;
+        }
+        let (chain, stack) = self.chains.entry(id).or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
+        chain.grow(after.size, event.has(Flags::MOVED));
+        *stack = event.stack;
+    }
+
+    #[inline]
+    pub(crate) fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
+        let successor = self.births.get_mut(&object.stack).and_then(|births| {
+            let fits = births.smaller == Some(id) && births.thread == event.thread && now.row - births.row <= self.window;
+            if fits {
+                births.smaller = None
+            };
+            births.last.filter(|_| fits)
+        });
+        let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
+        match (successor, chain) {
+            (Some((next, size)), Some((mut chain, _))) if chain.through == Through::AllocateCopyFree => {
+                chain.grow(size, true);
+                self.chains.insert(next, (chain, object.stack));
+            }
+            (Some((next, size)), chain) => {
+                if let Some((chain, stack)) = chain {
+                    self.end(chain, stack);
+                }
+                let mut chain = Chain::new(Through::AllocateCopyFree, object.size);
+                chain.grow(size, true);
+                self.chains.insert(next, (chain, object.stack));
+            }
+            (None, Some((chain, stack))) => self.end(chain, stack),
+            (None, None) => {}
+        }
+    }
+
+    /// A chain is complete: it counts with its stack, if it is one and grew by too little.
+    fn end(&mut self, chain: Chain, stack: StackId) {
+        if chain.steps < self.least_steps {
+            return;
+        }
+        let strategy = chain.strategy();
+        if matches!(strategy, GrowthStrategy::Exponential { factor } if factor >= self.good_factor) {
+            return;
+        }
+        let doubling = chain.doubling();
+        let empty = || Sum { growth: nothing(chain.through, strategy), longest: chain.clone() };
+        let sum = self.sums.entry((stack, chain.through)).or_insert_with(empty);
+        let growth = &mut sum.growth;
+        growth.chains += 1;
+        growth.steps += chain.steps;
+        growth.cumulative_bytes = growth.cumulative_bytes.saturating_add(chain.cumulative);
+        growth.copied_upper_bytes = growth.copied_upper_bytes.saturating_add(chain.copied_upper);
+        growth.copied_moved_bytes = growth.copied_moved_bytes.saturating_add(chain.copied_moved);
+        growth.doubling_cumulative_bytes = growth.doubling_cumulative_bytes.saturating_add(doubling.cumulative);
+        growth.doubling_copied_bytes = growth.doubling_copied_bytes.saturating_add(doubling.copied);
+        growth.doubling_steps += doubling.steps;
+        if chain.copied_upper > sum.longest.copied_upper {
+            growth.strategy = strategy;
+            sum.longest = chain;
+        }
+    }
+
+    pub(crate) fn finish(mut self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
+        for (_, (chain, stack)) in std::mem::take(&mut self.chains) {
+            self.end(chain, stack);
+        }
+        let mut sites = Sites::new(tables, options.site_frames);
+        let mut by_site: BTreeMap<_, (Sum, Vec<StackShare>)> = BTreeMap::new();
+        let mut sums: Vec<_> = self.sums.into_iter().collect();
+        sums.sort_by_key(|((stack, through), _)| (*stack, *through));
+        for ((stack, through), sum) in sums {
+            let share = StackShare { stack, count: sum.growth.chains, bytes: excess(&sum.growth) };
+            match by_site.entry((sites.of(stack), through)) {
+                std::collections::btree_map::Entry::Vacant(entry) => drop(entry.insert((sum, vec![share]))),
+                std::collections::btree_map::Entry::Occupied(mut entry) => {
+                    let (all, shares) = entry.get_mut();
+                    merge(all, sum);
+                    shares.push(share);
+                }
+            }
+        }
+        by_site.into_values().filter_map(|(sum, shares)| finding(sum, shares, profile, options)).collect()
+    }
+}
+
+fn nothing(through: Through, strategy: GrowthStrategy) -> Growth {
+    Growth {
+        strategy,
+        through,
+        chains: 0,
+        steps: 0,
+        cumulative_bytes: 0,
+        copied_upper_bytes: 0,
+        copied_moved_bytes: 0,
+        doubling_cumulative_bytes: 0,
+        doubling_copied_bytes: 0,
+        doubling_steps: 0,
+        sample: Vec::new(),
+        sample_gap: None,
+    }
+}
+
+fn merge(all: &mut Sum, sum: Sum) {
+    let (a, b) = (&mut all.growth, &sum.growth);
+    a.chains += b.chains;
+    a.steps += b.steps;
+    a.cumulative_bytes = a.cumulative_bytes.saturating_add(b.cumulative_bytes);
+    a.copied_upper_bytes = a.copied_upper_bytes.saturating_add(b.copied_upper_bytes);
+    a.copied_moved_bytes = a.copied_moved_bytes.saturating_add(b.copied_moved_bytes);
+    a.doubling_cumulative_bytes = a.doubling_cumulative_bytes.saturating_add(b.doubling_cumulative_bytes);
+    a.doubling_copied_bytes = a.doubling_copied_bytes.saturating_add(b.doubling_copied_bytes);
+    a.doubling_steps += b.doubling_steps;
+    if sum.longest.copied_upper > all.longest.copied_upper {
+        a.strategy = b.strategy;
+        all.longest = sum.longest;
+    }
+}
+
+/// Bytes asked for beyond what doubling would have asked for.
+fn excess(growth: &Growth) -> u64 {
+    growth.cumulative_bytes.saturating_sub(growth.doubling_cumulative_bytes)
+}
+
+fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+    let mut growth = sum.growth;
+    let wasted = excess(&growth);
+    if !options.is_worth(profile, 0, wasted) {
+        return None;
+    }
+    (growth.sample, growth.sample_gap) = sum.longest.sample();
+    let how = match growth.strategy {
+        GrowthStrategy::JustEnough { mean_step_bytes } => format!("just enough, {mean_step_bytes:.0} bytes at a time"),
+        GrowthStrategy::Linear { step_bytes } => format!("in steps of {}", plural(step_bytes, "byte")),
+        GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
+        GrowthStrategy::Irregular => "without a pattern".into(),
+    };
+    let saving = Saving {
+        at_peak_bytes: 0,
+        total_bytes: wasted,
+        copied_bytes: growth.copied_upper_bytes.saturating_sub(growth.doubling_copied_bytes),
+        requests: growth.steps.saturating_sub(growth.doubling_steps),
+    };
+    let confidence = match growth.through {
+        Through::Realloc => Confidence { level: Level::High, reason: "each chain is one object, reallocated".into() },
+        Through::AllocateCopyFree => Confidence {
+            level: Level::Medium,
+            reason: "inferred: a larger block from the same stack, and the free of the smaller one right after".into(),
+        },
+    };
+    let advice = format!(
+        "Double the capacity instead: {} instead of {} requests, {} instead of {} asked for, at most {} instead of {} copied{}. A doubled buffer is up to half empty: shrink it once it is \
+         complete where that matters.",
+        count(growth.doubling_steps),
+        count(growth.steps),
+        bytes(growth.doubling_cumulative_bytes),
+        bytes(growth.cumulative_bytes),
+        bytes(growth.doubling_copied_bytes),
+        bytes(growth.copied_upper_bytes),
+        match growth.through {
+            Through::Realloc => format!(" (moves are known to have copied {})", bytes(growth.copied_moved_bytes)),
+            Through::AllocateCopyFree => String::new(),
+        },
+    );
+    let last = sum.longest.last();
+    let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
+    let basis = options.basis.unwrap_or(Basis::Measured);
+    Some(Finding {
+        kind: Kind::Growth,
+        title: format!("{} grew {how}, to {} bytes in {} steps", plural(growth.chains, "buffer"), count(last), count(sum.longest.steps)),
+        advice,
+        count: growth.chains,
+        costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: wasted }],
+        basis,
+        saving,
+        confidence,
+        stacks,
+        stack_count,
+        evidence: Evidence::Growth(growth),
+    })
+}

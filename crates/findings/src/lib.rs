@@ -2,22 +2,37 @@
 //!
 //! For whoever asks what to change in a program. The findings look over the shoulder of the profile's pass
 //! ([`Detectors`] is an [`heaplab_profile::Observer`]), so that a report reads its recording once. Each detector is one
-//! module: [`clownshoes`], [`growth`], [`churn`], [`leaks`]; [`slop`] makes the counts table and the sums by allocator.
+//! module: `clownshoes`, `growth`, `churn`, `leaks`; [`slop`] makes the counts table and the sums by allocator.
 //!
 //! Source: "Clownshoes available in sizes 2^10+1 and up!" (2011) and "Please grow your buffers exponentially" (2014),
 //! both on Firefox. Deviation: costs are given for several allocators, because what is free on one is waste on another.
 //! A site that reads its usable size is never called waste.
+//!
+//! ```
+//! use heaplab_findings::{Detectors, Kind, Options};
+//! use heaplab_trace::{Event, source::Slice, tables::Tables};
+//!
+//! let tables = Tables::default();
+//! let events: Vec<Event> = (0..1000).map(|object| Event { object, size: 4104, ..Event::default() }).collect();
+//! let mut detectors = Detectors::new(Options::default());
+//! let profile = heaplab_profile::profile(&tables, &mut Slice(&events), &Default::default(), &mut detectors)?;
+//! let findings = detectors.finish(&tables, &profile);
+//! let shoe = findings.findings.iter().find(|finding| finding.kind == Kind::Clownshoes).unwrap();
+//! assert_eq!(shoe.title, "4,104-byte requests lie 8 bytes over 4,096");
+//! # Ok::<(), heaplab_trace::TraceError>(())
+//! ```
 
-pub mod churn;
-pub mod clownshoes;
-pub mod detect;
-pub mod growth;
-pub mod leaks;
+mod chain;
+mod churn;
+mod clownshoes;
+mod detect;
+mod growth;
+mod leaks;
 mod model;
 mod options;
 mod sites;
 pub mod slop;
-mod words;
+pub mod words;
 
 pub use detect::Detectors;
 pub use model::*;

@@ -1,6 +1,7 @@
 //! What counts as a finding, with the defaults and why they are so.
 
 use crate::Basis;
+use heaplab_profile::Profile;
 
 /// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be felt.
 #[derive(Clone, Debug)]
@@ -33,6 +34,10 @@ pub struct Options {
     pub stacks_per_finding: usize,
     /// Rows of the counts tables.
     pub counts_rows: usize,
+    /// The name of the allocator recorded under, for sentences; empty: not known.
+    pub recorded_under: String,
+    /// Whether the program was seen to end: what is live in a recording that was cut may yet be freed.
+    pub ended: bool,
     /// Most pairs of stack and size told apart.
     pub pair_limit: usize,
 }
@@ -54,7 +59,17 @@ impl Default for Options {
             site_frames: 8,
             stacks_per_finding: 8,
             counts_rows: 100,
+            recorded_under: String::new(),
+            ended: true,
             pair_limit: 1 << 18,
         }
+    }
+}
+
+impl Options {
+    /// Whether a waste is worth mentioning: a part of the peak or of all that was requested.
+    pub(crate) fn is_worth(&self, profile: &Profile, at_peak_bytes: u64, total_bytes: u64) -> bool {
+        let least = |of: u64| self.least_bytes.max(of / self.least_part.max(1));
+        at_peak_bytes >= least(profile.peak.live.bytes) || total_bytes >= least(profile.totals.requested_bytes)
     }
 }

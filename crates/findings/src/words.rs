@@ -1,1 +1,92 @@
-//! Numbers in sentences.
+//! Numbers in sentences, the same everywhere: `1,048,584`, `9.2 MiB`, `19.6 %`.
+
+/// With a comma between thousands.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (index, digit) in digits.chars().enumerate() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// In the largest unit in which it is at least one, with three digits.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if number < 1024 {
+        return if number == 1 { "1 byte".into() } else { format!("{number} bytes") };
+    }
+    let mut value = number as f64 / 1024.0;
+    let mut unit = 0;
+    // 999.5 would be shown as 1000: better in the next unit.
+    while value >= 999.5 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    let decimals = if value < 9.995 {
+        2
+    } else if value < 99.95 {
+        1
+    } else {
+        0
+    };
+    format!("{value:.decimals$} {}", UNITS[unit])
+}
+
+/// A share of one in percent: `19.6 %`.
+pub fn percent(share: f64) -> String {
+    let percent = share * 100.0;
+    if percent == 0.0 {
+        "0 %".into()
+    } else if percent < 0.05 {
+        "< 0.1 %".into()
+    } else if percent < 99.95 {
+        format!("{percent:.1} %")
+    } else {
+        format!("{percent:.0} %")
+    }
+}
+
+/// Nanoseconds in the largest unit in which they are at least one.
+pub fn duration(ns: u64) -> String {
+    match ns {
+        0..1_000 => format!("{ns} ns"),
+        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
+        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        1_000_000_000..120_000_000_000 => format!("{:.2} s", ns as f64 / 1e9),
+        120_000_000_000..7_200_000_000_000 => format!("{:.1} min", ns as f64 / 6e10),
+        _ => format!("{:.1} h", ns as f64 / 3.6e12),
+    }
+}
+
+/// `1 block`, `2 blocks`.
+pub fn plural(number: u64, one: &str) -> String {
+    format!("{} {one}{}", count(number), if number == 1 { "" } else { "s" })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_a_person_writes_them() {
+        assert_eq!(count(0), "0");
+        assert_eq!(count(549_756_338_176), "549,756,338,176");
+        assert_eq!(count(1_000), "1,000");
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(bytes(1023), "1023 bytes");
+        assert_eq!(bytes(1024), "1.00 KiB");
+        assert_eq!(bytes(1_048_575), "1.00 MiB");
+        assert_eq!(bytes(9_247_632), "8.82 MiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(percent(0.196), "19.6 %");
+        assert_eq!(percent(0.000_1), "< 0.1 %");
+        assert_eq!(percent(2.0), "200 %");
+        assert_eq!(duration(1_500_000_000), "1.50 s");
+        assert_eq!(plural(1, "block"), "1 block");
+        assert_eq!(plural(2000, "block"), "2,000 blocks");
+    }
+}

@@ -45,6 +45,8 @@ pub trait Observer {
     fn died(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
     /// An object is still live after the last event.
     fn survived(&mut self, _now: &Instant, _id: ObjectId, _object: &Object) {}
+    /// The last event has passed and the survivors were named; `now` holds the number of the highest peak.
+    fn ended(&mut self, _now: &Instant) {}
     /// The program asked for the usable size of an object.
     fn usable_size_read(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
 }

@@ -273,6 +273,7 @@ impl<'a, O: Observer> Pass<'a, O> {
         for (id, object) in self.live.iter() {
             self.observer.survived(&self.now, id, object);
         }
+        self.observer.ended(&self.now);
         self.totals.events = self.next_row;
         self.totals.requested_bytes = self.now.requested_bytes;
         self.totals.duration_ns = self.now.time_ns;

@@ -1,0 +1,115 @@
+//! Growth through the public interface, the document's arithmetic first.
+
+use crate::program::Program;
+use heaplab_findings::{Evidence, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through};
+
+fn grown(findings: &Findings) -> Vec<&Growth> {
+    findings
+        .findings
+        .iter()
+        .filter_map(|finding| if let Evidence::Growth(growth) = &finding.evidence { Some(growth) } else { None })
+        .collect()
+}
+
+/// One buffer, reallocated through these sizes.
+fn buffer(sizes: impl IntoIterator<Item = u64>) -> Program {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "append", "grow"]);
+    let mut sizes = sizes.into_iter();
+    let object = program.malloc(stack, sizes.next().unwrap());
+    sizes.for_each(|size| program.realloc(stack, object, size));
+    program.free(object);
+    program
+}
+
+const MIB: u64 = 1 << 20;
+
+#[test]
+fn the_documents_just_enough() {
+    // 1 + 2 + 3 + ... + 1,048,576
+    let (profile, findings) = buffer(1..=MIB).findings(Options::default());
+    assert_eq!(profile.totals.requested_bytes, 549_756_338_176);
+    let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
+    assert_eq!(growth.cumulative_bytes, 549_756_338_176);
+    assert_eq!(growth.strategy, GrowthStrategy::JustEnough { mean_step_bytes: 1.0 });
+    assert_eq!(growth.steps, MIB - 1);
+    assert_eq!(growth.copied_upper_bytes, 549_756_338_176 - MIB);
+    assert_eq!(growth.copied_moved_bytes, growth.copied_upper_bytes);
+}
+
+#[test]
+fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
+    // 4,096 + 8,192 + 12,288 + ... + 1,048,576, and 4,096 + 8,192 + 16,384 + ... + 1,048,576
+    let (_, findings) = buffer((1..=256).map(|step| step * 4096)).findings(Options::default());
+    let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
+    assert_eq!(growth.cumulative_bytes, 134_742_016);
+    assert_eq!(growth.doubling_cumulative_bytes, 2_093_056);
+    assert_eq!(growth.doubling_steps, 8);
+    assert_eq!(growth.strategy, GrowthStrategy::Linear { step_bytes: 4096 });
+    let finding = &findings.findings[0];
+    assert_eq!((finding.kind, finding.confidence.level), (Kind::Growth, Level::High));
+    assert_eq!(finding.saving.total_bytes, 134_742_016 - 2_093_056);
+    insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
+    1 buffer grew in steps of 4,096 bytes, to 1,048,576 bytes in 255 steps
+    Double the capacity instead: 8 instead of 255 requests, 2.00 MiB instead of 128 MiB asked for, at most 1.00 MiB instead of 128 MiB copied (moves are known to have copied 128 MiB). A doubled buffer is up to half empty: shrink it once it is complete where that matters.
+    "#);
+}
+
+#[test]
+fn doubling_is_not_reported_and_an_eighth_more_is() {
+    let (profile, findings) = buffer((12..=20).map(|log2| 1 << log2)).findings(Options::default());
+    assert_eq!(profile.totals.requested_bytes, 2_093_056);
+    assert!(grown(&findings).is_empty(), "{findings:?}");
+    let mut size = 64u64;
+    let (_, findings) = buffer(std::iter::from_fn(|| {
+        size += size / 8 + 48;
+        (size < 800_000).then_some(size & !31)
+    }))
+    .findings(Options::default());
+    let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
+    assert!(matches!(growth.strategy, GrowthStrategy::Exponential { factor } if (factor - 1.125).abs() < 0.02), "{:?}", growth.strategy);
+}
+
+#[test]
+fn growth_by_hand_is_recognised() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "push_back"]);
+    let noise = program.stack(&["main", "other"]);
+    let mut old = program.malloc(stack, 1000);
+    for step in 2..=50 {
+        let new = program.malloc(stack, step * 1000);
+        let between = program.malloc(noise, 40);
+        program.free(between);
+        program.free(old);
+        old = new;
+    }
+    program.free(old);
+    let (_, findings) = program.findings(Options::default());
+    let [growth] = grown(&findings)[..] else { panic!("{findings:?}") };
+    assert_eq!((growth.through, growth.chains, growth.steps), (Through::AllocateCopyFree, 1, 49));
+    assert_eq!(growth.strategy, GrowthStrategy::Linear { step_bytes: 1000 });
+    assert_eq!(growth.cumulative_bytes, (1..=50).map(|step| step * 1000).sum::<u64>());
+}
+
+#[test]
+fn blocks_that_only_get_larger_are_no_buffer() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "load"]);
+    // Each is freed before the next is born, or much later: nobody copied anything.
+    for step in 1..=50 {
+        let object = program.malloc(stack, step * 1000);
+        program.free(object);
+    }
+    let objects: Vec<u64> = (1..=50).map(|step| program.malloc(stack, step * 1000)).collect();
+    objects.into_iter().for_each(|object| program.free(object));
+    let (_, findings) = program.findings(Options::default());
+    assert!(grown(&findings).is_empty(), "{findings:?}");
+}
+
+#[test]
+fn a_shrink_ends_a_chain() {
+    let (_, findings) = buffer([1000, 2000, 3000, 4000, 500, 1500, 2500, 3500]).findings(Options::default());
+    assert!(grown(&findings).is_empty(), "three steps are no chain: {findings:?}");
+    let (_, findings) = buffer([1000, 2000, 3000, 4000, 5000, 6000, 500]).findings(Options::default());
+    assert_eq!(grown(&findings)[0].steps, 5);
+}
