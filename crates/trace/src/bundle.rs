@@ -219,6 +219,11 @@ impl BundleWriter {
         Ok(BundleWriter { path: path.into(), folder, events })
     }
 
+    /// Whether no event was pushed so far.
+    pub fn is_empty(&self) -> bool {
+        self.events.is_empty()
+    }
+
     /// Writes the tables and `meta` (its version and counts are filled in here) and gives the bundle its name.
     ///
     /// `meta.duration_ns` is raised to the time of the last event where that is later.

@@ -11,11 +11,12 @@
 //! - [`order`]: which orders of events a program can have produced.
 //! - [`parquet`]: the part of that file format that bundles use.
 //! - [`program`]: the compact replay program compiled from a bundle once and mapped.
-//! - `import`: other tools' traces as events.
+//! - [`import`]: other tools' traces as events.
 
 pub mod bundle;
 pub mod error;
 pub mod event;
+pub mod import;
 pub mod order;
 pub mod parquet;
 pub mod program;

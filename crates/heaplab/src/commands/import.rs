@@ -1,13 +1,114 @@
 //! `heaplab import`: turn another tool's trace into a bundle.
 
-use anyhow::Result;
+use anyhow::{Context, Result, bail};
+use heaplab_trace::bundle::{Bundle, BundleWriter};
+use heaplab_trace::import::{self, Options};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab import trace.txt.zst -o trace.heaplab            the format is told from the first line
+  heaptrack --raw -o ls ls; heaplab import ls.raw.zst -o ls.heaplab
+  zcat log.gz | heaplab import --format logalloc - -o firefox.heaplab
+  heaplab import --lenient record_allocs.txt -o app.heaplab";
 
 /// Arguments of `heaplab import`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The trace, plain or compressed by zstd or gzip; - reads standard input
+    #[arg(value_name = "FILE")]
+    input: PathBuf,
+    /// The bundle to make; it must not exist
+    #[arg(short, long, value_name = "BUNDLE")]
+    output: PathBuf,
+    /// The trace's format
+    #[arg(long, value_enum, default_value = "auto")]
+    format: Format,
+    /// Drop lines that contradict the order of events, and count them, instead of refusing the trace
+    #[arg(long)]
+    lenient: bool,
+    /// Print what was imported as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The formats that can be imported.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+enum Format {
+    /// Told from the first line
+    Auto,
+    /// heap-replay-text
+    Text,
+    /// Android's memory_replay (malloc_debug's record_allocs)
+    Android,
+    /// Firefox's logalloc, raw or munged
+    Logalloc,
+    /// heaptrack's file, raw or interpreted
+    Heaptrack,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab import is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let format = match args.format {
+        Format::Auto => None,
+        Format::Text => Some(import::Format::Text),
+        Format::Android => Some(import::Format::Android),
+        Format::Logalloc => Some(import::Format::Logalloc),
+        Format::Heaptrack => Some(import::Format::Heaptrack),
+    };
+    let (input, progress) = open(&args)?;
+    let mut writer = BundleWriter::create(&args.output)?;
+    let name = if args.input.as_os_str() == "-" { PathBuf::from("standard input") } else { args.input.clone() };
+    let options = Options { name, lenient: args.lenient };
+    let imported = import::import(input, format, &options, &mut writer);
+    progress.finish_and_clear();
+    let imported = imported?;
+    if writer.is_empty() {
+        bail!("{}: the trace holds no events; nothing was written", options.name.display());
+    }
+    writer.finish(&imported.tables, imported.meta)?;
+    say(&args, &Bundle::open(&args.output)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn open(args: &Args) -> Result<(Box<dyn BufRead>, ProgressBar)> {
+    if args.input.as_os_str() == "-" {
+        // How much will come is not known: a spinner of bytes.
+        let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {bytes} read")?);
+        return Ok((Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))), bar));
+    }
+    let file = File::open(&args.input).with_context(|| format!("{}: cannot open", args.input.display()))?;
+    let data = file.metadata().with_context(|| format!("{}: cannot read", args.input.display()))?;
+    if data.is_dir() {
+        bail!("{}: this is a folder; a trace is a file (a bundle needs no import)", args.input.display());
+    }
+    let bar = ProgressBar::new(data.len()).with_style(ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {eta} left")?);
+    let input: Box<dyn Read> = Box::new(bar.wrap_read(file));
+    Ok((Box::new(BufReader::with_capacity(1 << 16, input)), bar))
+}
+
+fn say(args: &Args, bundle: &Bundle) -> Result<()> {
+    let meta = bundle.meta();
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(meta)?);
+        return Ok(());
+    }
+    let (processes, threads) = (bundle.tables().processes.len(), bundle.tables().threads.len());
+    println!(
+        "{}: {} events, {} objects, {processes} process{}, {threads} thread{}",
+        args.output.display(),
+        meta.events,
+        meta.objects,
+        if processes == 1 { "" } else { "es" },
+        if threads == 1 { "" } else { "s" },
+    );
+    for loss in &meta.losses {
+        println!("  {loss}");
+    }
+    Ok(())
 }

@@ -49,6 +49,11 @@ impl<W: Write> EventWriter<W> {
         if self.page.len() == PAGE_ROWS { self.flush() } else { Ok(()) }
     }
 
+    /// Whether no event was taken so far.
+    pub fn is_empty(&self) -> bool {
+        self.counts.events == 0 && self.page.is_empty()
+    }
+
     fn flush(&mut self) -> std::io::Result<()> {
         let (page, scratch) = (&self.page, &mut self.scratch);
         if page.is_empty() {

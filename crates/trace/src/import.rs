@@ -1,0 +1,170 @@
+//! Other tools' traces as events.
+//!
+//! Each importer takes a stream of bytes and pushes events; nothing is held but live objects and the tables. Compressed
+//! input (zstd, gzip) is recognised by its first bytes and expanded as it is read, at most [`EXPANSION_LIMIT`]-fold.
+//!
+//! A trace that frees what it never allocated is refused, because whatever is measured on it would be wrong; with
+//! [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`.
+
+mod android;
+mod book;
+mod heaptrack;
+mod lines;
+mod logalloc;
+mod text;
+
+pub use text::TextWriter;
+
+use crate::bundle::Meta;
+use crate::tables::Tables;
+use crate::{EventSink, TraceError};
+use book::Book;
+use lines::Lines;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::PathBuf;
+
+/// How much larger than itself compressed input may become (beyond the first 64 MiB).
+pub const EXPANSION_LIMIT: u64 = 2000;
+
+/// A format that can be imported.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    /// heap-replay-text 1: one letter, numbers; objects named by how many allocations ago they were made.
+    Text,
+    /// Android's memory_replay (malloc_debug's record_allocs): `tid: malloc ptr size`, with or without time stamps.
+    Android,
+    /// Firefox's logalloc: `pid tid malloc(32)=0x7f90495120e0`, raw or munged.
+    Logalloc,
+    /// heaptrack's own file, raw or interpreted.
+    Heaptrack,
+}
+
+/// How to import.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Where the bytes come from, for messages and `meta.program`.
+    pub name: PathBuf,
+    /// Drop what contradicts the order of events, and count it, instead of refusing the trace.
+    pub lenient: bool,
+}
+
+/// What came beside the events.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// What the events refer to.
+    pub tables: Tables,
+    /// What is known of the recording; counts are filled in when a bundle is written.
+    pub meta: Meta,
+}
+
+/// Imports `input`, expanding it if it is compressed; `None`: the format is told from its first line.
+pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, sink: &mut impl EventSink) -> Result<Imported, TraceError> {
+    let mut input = expand(input).map_err(TraceError::io(&options.name, "read"))?;
+    let start = input.fill_buf().map_err(TraceError::io(&options.name, "read"))?;
+    let format = match format.or_else(|| detect(start)) {
+        Some(format) => format,
+        None => {
+            return Err(TraceError::Malformed {
+                path: options.name.clone(),
+                place: "line 1".into(),
+                expected: "heap-replay-text, Android memory_replay, Firefox logalloc or heaptrack (name it with --format)".into(),
+                found: format!("\"{}\"", lines::shown(start)),
+            });
+        }
+    };
+    let lines = Lines::new(input, &options.name);
+    let book = Book::new(options, sink);
+    match format {
+        Format::Text => text::import(lines, book),
+        Format::Android => android::import(lines, book),
+        Format::Logalloc => logalloc::import(lines, book),
+        Format::Heaptrack => heaptrack::import(lines, book),
+    }
+}
+
+/// The format that a trace beginning with these bytes is in.
+pub fn detect(start: &[u8]) -> Option<Format> {
+    let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = std::str::from_utf8(line).ok()?.trim_end();
+    let mut words = line.split_ascii_whitespace();
+    let (first, second) = (words.next()?, words.next().unwrap_or_default());
+    if line.starts_with("# heap-replay-text") || (first.len() == 1 && "acmrf".contains(first) && number(second)) {
+        return Some(Format::Text);
+    }
+    if first == "v" && u64::from_str_radix(second, 16).is_ok() {
+        return Some(Format::Heaptrack);
+    }
+    if first.strip_suffix(':').is_some_and(number) {
+        return Some(Format::Android);
+    }
+    (number(first) && line.contains('(')).then_some(Format::Logalloc)
+}
+
+fn number(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
+}
+
+/// The content of `input`, expanded where its first bytes are those of zstd or gzip.
+fn expand<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>> {
+    let start = input.fill_buf()?;
+    if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
+        let mut decoder = zstd::stream::read::Decoder::with_buffer(Counted { input, taken: 0 })?;
+        decoder.window_log_max(27)?;
+        let bounded = Bounded { given: 0, taken: |decoder: &zstd::stream::read::Decoder<'_, Counted<_>>| decoder.get_ref().taken, decoder };
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, bounded)));
+    }
+    if start.starts_with(&[0x1f, 0x8b]) {
+        let decoder = flate2::bufread::MultiGzDecoder::new(Counted { input, taken: 0 });
+        let bounded = Bounded { given: 0, taken: |decoder: &flate2::bufread::MultiGzDecoder<Counted<_>>| decoder.get_ref().taken, decoder };
+        return Ok(Box::new(BufReader::with_capacity(1 << 16, bounded)));
+    }
+    Ok(Box::new(input))
+}
+
+/// Counts what is read through it.
+struct Counted<R> {
+    input: R,
+    taken: u64,
+}
+
+impl<R: BufRead> Read for Counted<R> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.input.read(out)?;
+        self.taken += length as u64;
+        Ok(length)
+    }
+}
+
+impl<R: BufRead> BufRead for Counted<R> {
+    fn fill_buf(&mut self) -> io::Result<&[u8]> {
+        self.input.fill_buf()
+    }
+
+    fn consume(&mut self, length: usize) {
+        self.taken += length as u64;
+        self.input.consume(length);
+    }
+}
+
+/// Ends with an error where a decoder gives far more than it takes.
+struct Bounded<D, T> {
+    decoder: D,
+    taken: T,
+    given: u64,
+}
+
+impl<D: Read, T: Fn(&D) -> u64> Read for Bounded<D, T> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let length = self.decoder.read(out)?;
+        self.given += length as u64;
+        let taken = (self.taken)(&self.decoder);
+        if self.given > 64 << 20 && self.given > taken.saturating_mul(EXPANSION_LIMIT) {
+            let message = format!("{taken} compressed bytes expand to {} and more, over {EXPANSION_LIMIT}-fold", self.given);
+            return Err(io::Error::new(io::ErrorKind::InvalidData, message));
+        }
+        Ok(length)
+    }
+}
+
+#[cfg(test)]
+mod tests;

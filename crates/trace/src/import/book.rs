@@ -1,0 +1,239 @@
+//! What all importers keep: who is live under which name, and the tables as they grow.
+
+use super::lines::Line;
+use super::{Imported, Options};
+use crate::bundle::Meta;
+use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
+use crate::{Event, EventSink, Family, Flags, ObjectId, Op, StackId, TraceError};
+use hashbrown::HashMap;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
+
+/// Turns what importers read into events: gives ids, and keeps the order legal.
+pub struct Book<'s, S> {
+    sink: &'s mut S,
+    options: Options,
+    live: Map<(u32, u64), ObjectId>,
+    born: ObjectId,
+    rows: u64,
+    processes: Map<u64, u32>,
+    threads: Map<(u32, u64), u32>,
+    /// Tables and meta as far as they are known.
+    pub out: Imported,
+    unknown: u64,
+    unknown_allowed: bool,
+    reused: u64,
+    reused_allowed: bool,
+    ignored: u64,
+    clock: Option<u64>,
+}
+
+/// What an allocation asks for.
+#[derive(Clone, Copy, Default)]
+pub struct Request {
+    /// Bytes.
+    pub size: u64,
+    /// Alignment, a power of two; 0: none.
+    pub alignment: u64,
+    /// calloc.
+    pub zeroed: bool,
+    /// Row of `stacks`.
+    pub stack: StackId,
+    /// Where it lay, if that is known.
+    pub address: u64,
+}
+
+/// Who does it.
+#[derive(Clone, Copy, Default)]
+pub struct Who {
+    /// Row of `processes`.
+    pub process: u32,
+    /// Row of `threads`.
+    pub thread: u32,
+}
+
+impl<'s, S: EventSink> Book<'s, S> {
+    /// An empty book.
+    pub fn new(options: &Options, sink: &'s mut S) -> Book<'s, S> {
+        let tables = Tables {
+            stacks: vec![StackNode::default()],
+            arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
+            ..Tables::default()
+        };
+        let program = options.name.to_string_lossy().into_owned();
+        let meta = Meta { program, death_rule: "freed by the program".into(), ..Meta::default() };
+        Book {
+            sink,
+            options: options.clone(),
+            live: Map::default(),
+            born: 0,
+            rows: 0,
+            processes: Map::default(),
+            threads: Map::default(),
+            out: Imported { tables, meta },
+            unknown: 0,
+            unknown_allowed: options.lenient,
+            reused: 0,
+            reused_allowed: options.lenient,
+            ignored: 0,
+            clock: None,
+        }
+    }
+
+    /// From here on frees of what was never seen are counted, not refused: the tool was attached to a running program.
+    pub fn allow_unknown(&mut self) {
+        self.unknown_allowed = true;
+    }
+
+    /// Allocations of a name that is live are counted, not refused: the tool does not log threads in their order.
+    pub fn allow_reused(&mut self) {
+        self.reused_allowed = true;
+    }
+
+    /// Sets the time of what follows, ns; it does not go back. Without a call, time counts events.
+    pub fn set_time(&mut self, time_ns: u64) {
+        self.clock = Some(time_ns.min(i64::MAX as u64));
+    }
+
+    /// The rows of a process and one of its threads.
+    pub fn who(&mut self, pid: u64, tid: u64) -> Who {
+        let tables = &mut self.out.tables;
+        let process = *self.processes.entry(pid).or_insert_with(|| {
+            tables.processes.push(Process { pid: pid as u32, ..Process::default() });
+            tables.processes.len() as u32 - 1
+        });
+        let thread = *self.threads.entry((process, tid)).or_insert_with(|| {
+            tables.threads.push(Thread { process, tid: tid as u32, name: String::new() });
+            tables.threads.len() as u32 - 1
+        });
+        Who { process, thread }
+    }
+
+    fn push(&mut self, event: Event) -> Result<(), TraceError> {
+        let event = Event { time_ns: self.clock.unwrap_or(self.rows), ..event };
+        self.rows += 1;
+        self.sink.push(&event)
+    }
+
+    /// `name` (a pointer or a number) was allocated; `None`: the request failed.
+    pub fn allocate(&mut self, who: Who, name: Option<u64>, request: Request, line: &Line) -> Result<(), TraceError> {
+        let mut event = request_event(who, request);
+        event.op = Op::Alloc;
+        let Some(name) = name else {
+            event.flags = event.flags.with(Flags::FAILED);
+            return self.push(event);
+        };
+        if let Some(object) = self.live.insert((who.process, name), self.born) {
+            if !self.reused_allowed {
+                let what = format!("{}: {name:#x} is allocated, but it was allocated before and never freed", at(line));
+                return Err(self.order(what));
+            }
+            self.reused += 1;
+            self.push(Event { op: Op::Free, object, process: who.process, thread: who.thread, ..Event::default() })?;
+        }
+        event.object = self.born;
+        self.born += 1;
+        self.push(event)
+    }
+
+    /// `name` was freed.
+    pub fn free(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
+        match self.live.remove(&(who.process, name)) {
+            Some(object) => self.push(Event { op: Op::Free, object, process: who.process, thread: who.thread, ..Event::default() }),
+            None => self.unknown("freed", name, line),
+        }
+    }
+
+    /// `old` became `new`, of another size; `new` is `None` where the request failed.
+    pub fn reallocate(&mut self, who: Who, old: u64, new: Option<u64>, request: Request, line: &Line) -> Result<(), TraceError> {
+        let Some(object) = self.live.get(&(who.process, old)).copied() else {
+            self.unknown("reallocated", old, line)?;
+            return self.allocate(who, new, request, line);
+        };
+        let mut event = Event { op: Op::Realloc, object, ..request_event(who, request) };
+        match new {
+            None => event.flags = event.flags.with(Flags::FAILED),
+            Some(new) if new == old => {}
+            Some(new) => {
+                self.live.remove(&(who.process, old));
+                if let Some(stale) = self.live.insert((who.process, new), object) {
+                    if !self.reused_allowed {
+                        let what = format!("{}: {new:#x} is the result of realloc, but it was allocated before and never freed", at(line));
+                        return Err(self.order(what));
+                    }
+                    self.reused += 1;
+                    self.push(Event { op: Op::Free, object: stale, process: who.process, thread: who.thread, ..Event::default() })?;
+                }
+                if request.address != 0 {
+                    event.flags = event.flags.with(Flags::MOVED);
+                }
+            }
+        }
+        self.push(event)
+    }
+
+    /// A named moment.
+    pub fn mark(&mut self, who: Who, name: &str) -> Result<(), TraceError> {
+        let row = self.out.tables.marks.len() as u64;
+        let time_ns = self.clock.unwrap_or(self.rows);
+        self.out.tables.marks.push(Mark { name: name.into(), time_ns, process: Some(who.process) });
+        self.push(Event { op: Op::Mark, object: row, process: who.process, thread: who.thread, ..Event::default() })
+    }
+
+    /// A line that says nothing of allocations was passed over.
+    pub fn ignore(&mut self) {
+        self.ignored += 1;
+    }
+
+    fn unknown(&mut self, done: &str, name: u64, line: &Line) -> Result<(), TraceError> {
+        self.unknown += 1;
+        if self.unknown_allowed {
+            return Ok(());
+        }
+        let why = "but it is not allocated (--lenient drops such lines and counts them)";
+        Err(self.order(format!("{}: {name:#x} is {done}, {why}", at(line))))
+    }
+
+    fn order(&self, what: String) -> TraceError {
+        TraceError::Order { path: self.options.name.clone(), row: self.rows, what }
+    }
+
+    /// The tables and what is to be said of the whole.
+    pub fn finish(mut self) -> Imported {
+        let losses = &mut self.out.meta.losses;
+        let mut say = |count: u64, what: &str| {
+            if count > 0 {
+                losses.push(format!("{count} {what}"));
+            }
+        };
+        say(self.unknown, "frees or reallocations of what the trace never allocated were dropped");
+        say(self.reused, "allocations of an address that was still live: the old object is taken as freed there");
+        say(self.ignored, "lines that are not about allocations were passed over");
+        if self.clock.is_none() {
+            losses.push("the trace has no time stamps: time_ns counts events".into());
+        }
+        if self.out.tables.processes.is_empty() {
+            self.who(0, 0);
+        }
+        self.out
+    }
+}
+
+fn at(line: &Line) -> String {
+    format!("line {}", line.number())
+}
+
+fn request_event(who: Who, request: Request) -> Event {
+    Event {
+        flags: if request.zeroed { Flags::ZEROED } else { Flags::default() },
+        family: if request.alignment > 0 { Family::Aligned } else { Family::Malloc },
+        align_log2: if request.alignment > 0 { request.alignment.trailing_zeros() as u8 } else { 0 },
+        process: who.process,
+        thread: who.thread,
+        stack: request.stack,
+        size: request.size,
+        address: request.address,
+        ..Event::default()
+    }
+}

@@ -1,0 +1,148 @@
+//! Lines of a stream, bounded, with their numbers; and words within a line.
+
+use crate::TraceError;
+use std::io::{BufRead, Read};
+use std::path::{Path, PathBuf};
+
+/// Longest line that is read, bytes.
+const LINE_LIMIT: u64 = 1 << 20;
+
+/// The lines of a trace.
+pub struct Lines<R> {
+    input: R,
+    path: PathBuf,
+    line: Vec<u8>,
+    number: u64,
+}
+
+impl<R: BufRead> Lines<R> {
+    /// The lines of `input`, which is called `path` in messages.
+    pub fn new(input: R, path: &Path) -> Lines<R> {
+        Lines { input, path: path.into(), line: Vec::new(), number: 0 }
+    }
+
+    /// Goes to the next line that is not blank; false at the end.
+    pub fn advance(&mut self) -> Result<bool, TraceError> {
+        loop {
+            self.line.clear();
+            self.number += 1;
+            let mut bounded = (&mut self.input).take(LINE_LIMIT + 1);
+            let length = bounded.read_until(b'\n', &mut self.line).map_err(TraceError::io(&self.path, "read"))?;
+            if length == 0 {
+                return Ok(false);
+            }
+            if length as u64 > LINE_LIMIT {
+                let place = format!("line {}", self.number);
+                let (what, found) = ("the length of the line", length as u64);
+                return Err(TraceError::Limit { path: self.path.clone(), place, what, found, limit: LINE_LIMIT });
+            }
+            while self.line.last().is_some_and(u8::is_ascii_whitespace) {
+                self.line.pop();
+            }
+            if !self.line.is_empty() {
+                return Ok(true);
+            }
+        }
+    }
+
+    /// The line.
+    pub fn line(&self) -> Line<'_> {
+        Line { rest: &self.line, whole: &self.line, number: self.number, path: &self.path }
+    }
+}
+
+/// A line being taken apart from the front.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    rest: &'a [u8],
+    whole: &'a [u8],
+    number: u64,
+    path: &'a Path,
+}
+
+impl<'a> Line<'a> {
+    /// All of it.
+    pub fn whole(&self) -> &'a [u8] {
+        self.whole
+    }
+
+    /// What has not been taken.
+    pub fn rest(&self) -> &'a [u8] {
+        self.rest
+    }
+
+    /// Its number, from 1.
+    pub fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// This line with another rest.
+    pub fn with_rest(self, rest: &'a [u8]) -> Line<'a> {
+        Line { rest, ..self }
+    }
+
+    /// The next word, empty at the end.
+    pub fn word(&mut self) -> &'a [u8] {
+        let rest = self.rest.trim_ascii_start();
+        let end = rest.iter().position(u8::is_ascii_whitespace).unwrap_or(rest.len());
+        let (word, rest) = rest.split_at(end);
+        self.rest = rest;
+        word
+    }
+
+    /// The next word as a decimal number.
+    pub fn decimal(&mut self, what: &str) -> Result<u64, TraceError> {
+        let word = self.word();
+        decimal(word).ok_or_else(|| self.wrong(format!("{what}, a decimal number under 2^64")))
+    }
+
+    /// The next word as a hexadecimal number, with or without 0x.
+    pub fn hexadecimal(&mut self, what: &str) -> Result<u64, TraceError> {
+        let word = self.word();
+        hexadecimal(word.strip_prefix(b"0x").unwrap_or(word)).ok_or_else(|| self.wrong(format!("{what}, a hexadecimal number")))
+    }
+
+    /// Nothing may follow.
+    pub fn end(&mut self) -> Result<(), TraceError> {
+        if self.rest.trim_ascii().is_empty() { Ok(()) } else { Err(self.wrong("nothing more on the line")) }
+    }
+
+    /// The line is not what it should be.
+    pub fn wrong(&self, expected: impl Into<String>) -> TraceError {
+        TraceError::Malformed {
+            path: self.path.into(),
+            place: format!("line {}", self.number),
+            expected: expected.into(),
+            found: format!("\"{}\"", shown(self.whole)),
+        }
+    }
+}
+
+/// The start of some bytes, fit for a message.
+pub fn shown(bytes: &[u8]) -> String {
+    let line = bytes.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let start = &line[..line.len().min(80)];
+    format!("{}{}", start.escape_ascii(), if start.len() < line.len() { "..." } else { "" })
+}
+
+/// A decimal number.
+pub fn decimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, digit| {
+        let digit = digit.wrapping_sub(b'0');
+        if digit > 9 { None } else { value.checked_mul(10)?.checked_add(digit.into()) }
+    })
+}
+
+/// A hexadecimal number without prefix.
+pub fn hexadecimal(digits: &[u8]) -> Option<u64> {
+    if digits.is_empty() {
+        return None;
+    }
+    digits.iter().try_fold(0u64, |value, digit| {
+        let digit = (*digit as char).to_digit(16)?;
+        if value >> 60 != 0 { None } else { Some(value << 4 | u64::from(digit)) }
+    })
+}

@@ -1,0 +1,157 @@
+//! heap-replay-text 1, both ways.
+//!
+//! A header line beginning with `#`, then one event a line: `a size stack tid`, `c size stack tid` (calloc),
+//! `m size stack tid` (aligned, by how much is not said), `r back size stack tid`, `f back tid`. Every a, c, m and r
+//! takes the next number; `back` is how many numbers ago the object got its present one, so that nothing is named by
+//! an address. Stacks and threads are opaque numbers. Source: the header of the recordings in that format.
+//!
+//! Deviation: where no stack was recorded, `-` is written for it, and read.
+
+use super::Imported;
+use super::book::{Book, Request};
+use super::lines::{Line, Lines, decimal};
+use crate::tables::{Frame, StackNode};
+use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
+use hashbrown::HashMap;
+use std::io::{BufRead, Write};
+
+/// What the writer assumes of aligned requests that it reads: the format does not say the alignment.
+const ASSUMED_ALIGNMENT: u64 = 16;
+
+/// Imports.
+pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+    let mut stacks = HashMap::new();
+    let mut numbers = 0u64;
+    let mut aligned = 0u64;
+    while lines.advance()? {
+        let mut line = lines.line();
+        if line.whole()[0] == b'#' {
+            continue;
+        }
+        let kind = line.word();
+        let back = match kind {
+            b"r" | b"f" => Some(earlier(&mut line, numbers)?),
+            _ => None,
+        };
+        if kind == b"f" {
+            let tid = line.decimal("a thread")?;
+            line.end()?;
+            let who = book.who(0, tid);
+            book.free(who, back.unwrap_or(0), &line)?;
+            continue;
+        }
+        if !matches!(kind, b"a" | b"c" | b"m" | b"r") {
+            return Err(line.wrong("a line of heap-replay-text: a, c, m, r or f"));
+        }
+        let size = line.decimal("a size")?;
+        let stack = stack(&mut line, &mut stacks, &mut book)?;
+        let tid = line.decimal("a thread")?;
+        line.end()?;
+        aligned += u64::from(kind == b"m");
+        let alignment = if kind == b"m" { ASSUMED_ALIGNMENT } else { 0 };
+        let request = Request { size, alignment, zeroed: kind == b"c", stack, address: 0 };
+        let who = book.who(0, tid);
+        numbers += 1;
+        match back {
+            Some(old) => book.reallocate(who, old, Some(numbers), request, &line)?,
+            None => book.allocate(who, Some(numbers), request, &line)?,
+        }
+    }
+    if aligned > 0 {
+        book.out
+            .meta
+            .losses
+            .push(format!("the trace does not say the alignment of {aligned} aligned requests: {ASSUMED_ALIGNMENT} is assumed"));
+    }
+    book.out.meta.stack_depth = u32::from(!stacks.is_empty());
+    Ok(book.finish())
+}
+
+/// The number that the line's `back` refers to.
+fn earlier(line: &mut Line, numbers: u64) -> Result<u64, TraceError> {
+    let back = line.decimal("how many allocations ago")?;
+    match (numbers + 1).checked_sub(back) {
+        Some(number) if number >= 1 && back >= 1 => Ok(number),
+        _ => Err(line.wrong(format!("1 to {numbers} allocations ago, as many as there were"))),
+    }
+}
+
+fn stack<S: EventSink>(line: &mut Line, stacks: &mut HashMap<u64, StackId>, book: &mut Book<S>) -> Result<StackId, TraceError> {
+    let word = line.word();
+    if word == b"-" {
+        return Ok(NO_STACK);
+    }
+    let number = decimal(word).ok_or_else(|| line.wrong("a stack, a decimal number"))?;
+    Ok(*stacks.entry(number).or_insert_with(|| {
+        let tables = &mut book.out.tables;
+        tables.frames.push(Frame { function: Some(format!("stack {number}")), ..Frame::default() });
+        tables.stacks.push(StackNode { parent: 0, frame: tables.frames.len() as u32 - 1 });
+        tables.stacks.len() as u32 - 1
+    }))
+}
+
+/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks, collections, arenas,
+/// copies of a forked child) is left out and counted.
+#[derive(Debug)]
+pub struct TextWriter<W> {
+    out: W,
+    path: std::path::PathBuf,
+    tids: Vec<u32>,
+    present: HashMap<ObjectId, u64, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
+    numbers: u64,
+    left_out: u64,
+}
+
+impl<W: Write> TextWriter<W> {
+    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to call it.
+    pub fn new(mut out: W, path: impl Into<std::path::PathBuf>, tids: Vec<u32>) -> Result<TextWriter<W>, TraceError> {
+        let path = path.into();
+        let header = "# heap-replay-text 1: a size stack tid | c size stack tid (calloc) | m size stack tid (aligned) | \
+                      r back size stack tid | f back tid ; back = allocations ago";
+        writeln!(out, "{header}").map_err(TraceError::io(&path, "write"))?;
+        Ok(TextWriter { out, path, tids, present: HashMap::default(), numbers: 0, left_out: 0 })
+    }
+
+    /// Gives back what was written to, and how many events had no line.
+    pub fn finish(mut self) -> Result<(W, u64), TraceError> {
+        self.out.flush().map_err(TraceError::io(&self.path, "write"))?;
+        Ok((self.out, self.left_out))
+    }
+
+    fn line(&mut self, event: &Event) -> std::io::Result<()> {
+        let tid = self.tids.get(event.thread as usize).copied().unwrap_or(event.thread);
+        let back = |numbers: u64, number: u64| numbers + 1 - number;
+        let kind = match (event.op, event.family, event.counts()) {
+            (Op::Free, _, true) => {
+                let Some(number) = self.present.remove(&event.object) else { return self.leave_out() };
+                return writeln!(self.out, "f {} {tid}", back(self.numbers, number));
+            }
+            (Op::Realloc, _, true) => {
+                let Some(number) = self.present.get(&event.object) else { return self.leave_out() };
+                write!(self.out, "r {}", back(self.numbers, *number))?;
+                ""
+            }
+            (Op::Alloc, _, true) if event.has(Flags::ZEROED) => "c",
+            (Op::Alloc, Family::Aligned, true) => "m",
+            (Op::Alloc, _, true) => "a",
+            _ => return self.leave_out(),
+        };
+        self.numbers += 1;
+        self.present.insert(event.object, self.numbers);
+        match event.stack {
+            NO_STACK => writeln!(self.out, "{kind} {} - {tid}", event.size),
+            stack => writeln!(self.out, "{kind} {} {} {tid}", event.size, stack - 1),
+        }
+    }
+
+    fn leave_out(&mut self) -> std::io::Result<()> {
+        self.left_out += 1;
+        Ok(())
+    }
+}
+
+impl<W: Write> EventSink for TextWriter<W> {
+    fn push(&mut self, event: &Event) -> Result<(), TraceError> {
+        self.line(event).map_err(|source| TraceError::Io { path: self.path.clone(), action: "write", source })
+    }
+}
