@@ -87,7 +87,17 @@ function sortable(caption, columns, rows, { first = 20, sortBy = null, noun = 'r
   }
   draw();
   const table = el('table', {}, el('caption', {}, caption), el('thead', {}, el('tr', {}, ...heads)), body);
-  return el('div', { class: 'table-block' }, el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, table), more);
+  return el('div', { class: 'table-block' }, scrolling(caption, table), more);
+}
+
+// A wide table scrolls by itself; only where it must is it a stop of the keyboard.
+function scrolling(caption, table) {
+  const box = el('div', { class: 'scroll', role: 'region', 'aria-label': caption }, table);
+  new ResizeObserver(() => {
+    if (box.scrollWidth > box.clientWidth) box.tabIndex = 0;
+    else box.removeAttribute('tabindex');
+  }).observe(box);
+  return box;
 }
 
 function compare(a, b) {

@@ -28,8 +28,7 @@ function findingsList(page) {
     const passing = findings.map((finding, index) => ({ finding, rank: index + 1, cost: costOn(finding, state.allocator) }))
       .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind));
     if (state.allocator !== ALL) passing.sort((a, b) => headlineBytes(b.cost).bytes - headlineBytes(a.cost).bytes);
-    const most = Math.max(1, ...passing.map(({ cost }) => headlineBytes(cost).bytes));
-    list.replaceChildren(...passing.map((item) => findingNode(page, item, most)));
+    list.replaceChildren(...passing.map((item) => findingNode(page, item)));
     shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}, the most expensive first.` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
   };
   const kinds = Object.keys(KIND_NAMES).filter((kind) => findings.some((finding) => finding.kind === kind));
@@ -53,15 +52,18 @@ function headlineBytes(cost) {
   return cost.peak_bytes > 0 ? { bytes: cost.peak_bytes, are: 'at peak' } : { bytes: cost.total_bytes, are: 'over the run' };
 }
 
-function findingNode(page, { finding, rank, cost }, most) {
-  const { bytes, are } = headlineBytes(cost);
+function findingNode(page, { finding, rank, cost }) {
   const meta = [el('span', { class: 'chip', title: KIND_HINTS[finding.kind] }, KIND_NAMES[finding.kind] ?? finding.kind), el('span', {}, plural(finding.count, finding.count_of))];
-  if (cost.peak_bytes > 0 && cost.total_bytes > cost.peak_bytes) meta.push(el('span', {}, bytesNode(cost.total_bytes), ' over the run'));
   meta.push(el('span', {}, `on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
   const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
-    el('span', { class: 'finding-bytes' }, bytesNode(bytes), el('span', { class: 'muted' }, ` ${are}`), barNode(bytes / most, 'waste')),
+    el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, 'over the run')),
     el('span', { class: 'finding-meta' }, ...meta));
   return el('li', {}, el('details', { open: rank === 1 }, head, findingBody(page, finding)));
+}
+
+// Two figures that must not be compared with one another, so each says what it is.
+function wasteNode(bytes, are) {
+  return el('span', { class: bytes > 0 ? 'waste-figure' : 'waste-figure none' }, bytes > 0 ? bytesNode(bytes) : 'nothing', el('span', { class: 'muted' }, ` ${are}`));
 }
 
 function findingBody(page, finding) {

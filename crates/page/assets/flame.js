@@ -204,6 +204,9 @@ class FlameGraph {
     const width = Math.max(200, this.window.clientWidth);
     const height = this.layout(width);
     this.spacer.style.height = `${height}px`;
+    // Zooming in shows fewer levels; what stands below must not jump for that.
+    this.tallest = Math.max(this.tallest ?? 0, height);
+    this.window.style.minHeight = `min(${this.tallest + 2}px, var(--flame-height))`;
     const seen = Math.min(height, this.window.clientHeight || height);
     const ratio = window.devicePixelRatio || 1;
     this.canvas.width = width * ratio;
@@ -323,7 +326,7 @@ class FlameGraph {
     const { tree, page, unit } = this;
     const all = tree.value[0];
     const rows = tree.byFunction().filter((row) => row.self > 0 || row.total * 200 >= all).sort((a, b) => b.self - a.self).slice(0, 300);
-    const amount = (value) => (unit === 'byte' ? bytesNode(value) : formatCount(value));
+    const amount = (value) => (value === 0 ? '–' : unit === 'byte' ? bytesNode(value) : formatCount(value));
     const measure = page.flame.measures[this.measure].title;
     const name = (row) => {
       const frame = page.frames[row.frame];
@@ -331,11 +334,11 @@ class FlameGraph {
         el('span', { class: 'where' }, [frame.place, frame.module].filter((text) => text && !frame.label.startsWith(text)).join(' · '))];
     };
     this.functions.replaceChildren(el('h3', {}, 'Functions that ask for most'), sortable(`Functions, ${measure.toLowerCase()}`, [
-      { title: 'Asked for here', numeric: true, hint: 'By the function itself', value: (row) => row.self, cell: (row) => amount(row.self) },
-      { title: 'Share', numeric: true, value: (row) => row.self, cell: (row) => [formatShare(row.self, all), barNode(row.self / all)] },
-      { title: 'With callees', numeric: true, hint: 'By the function and everything it calls', value: (row) => row.total, cell: (row) => amount(row.total) },
       { title: 'Function', class: 'wide', value: (row) => page.frames[row.frame].label, cell: name },
-    ], rows, { first: 12, sortBy: 0, noun: 'function' }));
+      { title: 'Asked for here', numeric: true, hint: 'By the function itself', value: (row) => row.self, cell: (row) => amount(row.self) },
+      { title: 'Share', numeric: true, value: (row) => row.self, class: 'bar-cell', cell: (row) => [row.self ? formatShare(row.self, all) : '–', barNode(row.self / all)] },
+      { title: 'With callees', numeric: true, hint: 'By the function and everything it calls', value: (row) => row.total, cell: (row) => amount(row.total) },
+    ], rows, { first: 12, sortBy: 1, noun: 'function' }));
   }
 }
 

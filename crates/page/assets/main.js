@@ -42,7 +42,7 @@ function figures() {
   const items = [
     figure('Peak, live', bytesNode(totals.peak_bytes), plural(totals.peak_objects, 'object')),
     figure('Slop at peak', totals.peak_slop_bytes === null ? 'not measured' : bytesNode(totals.peak_slop_bytes),
-      totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of what was asked for`),
+      totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of requested`),
     figure('Resident, largest', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : 'all memory of the process'),
     figure('Asked for in all', bytesNode(totals.requested_bytes), plural(totals.allocations, 'allocation')),
     figure('Reallocations', formatCount(totals.reallocations), `${plural(totals.frees, 'free')}`),
@@ -124,8 +124,10 @@ function navigation() {
   const observer = new IntersectionObserver((entries) => {
     for (const entry of entries) {
       const link = links.get(entry.target.id);
-      if (entry.isIntersecting) link.setAttribute('aria-current', 'true');
-      else link.removeAttribute('aria-current');
+      if (entry.isIntersecting) {
+        link.setAttribute('aria-current', 'true');
+        byId('nav').scrollTo({ left: link.offsetLeft - byId('nav').offsetLeft - 24 });
+      } else link.removeAttribute('aria-current');
     }
   }, { rootMargin: '-20% 0px -75% 0px' });
   for (const [id] of SECTIONS) observer.observe(byId(id));

@@ -10,8 +10,8 @@ function replaySection(page) {
   }
   const verdicts = replay.verdicts.length ? el('ul', { class: 'verdicts' }, ...replay.verdicts.map((text) => el('li', {}, text))) : null;
   const plots = el('div', { class: 'ratio-plots' },
-    ratioPlot(replay, 'space_ratio', 'Space at peak', 'Resident', (heap) => (heap.space ? bytesNode(heap.space.peak_bytes) : '–')),
-    ratioPlot(replay, 'time_ratio', 'Time', 'An event', (heap) => (heap.event_ns === null ? '–' : `${heap.event_ns.toFixed(1)} ns`)));
+    ratioPlot(replay, 'space_ratio', 'Space at peak', (heap) => (heap.space ? bytesNode(heap.space.peak_bytes) : 'not measured')),
+    ratioPlot(replay, 'time_ratio', 'Time', (heap) => (heap.event_ns === null ? 'not measured' : `${heap.event_ns.toFixed(1)} ns an event`)));
   const failures = replay.heaps.flatMap((heap) => heap.failures.map((text) => `${heap.name}: ${text}`));
   return [verdicts, plots, spaceTable(replay),
     failures.length ? el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Some measurements failed.'), el('ul', {}, ...failures.map((text) => el('li', {}, text)))) : null,
@@ -24,12 +24,12 @@ function ratioScale(heaps, key) {
   const ends = heaps.flatMap((heap) => (heap[key] ? [heap[key].low, heap[key].high, heap[key].value] : [])).filter((value) => value > 0);
   const reach = Math.max(1.25, ...ends.map((value) => Math.max(value, 1 / value))) * 1.08;
   const scale = (value) => 50 + (50 * Math.log(Math.max(value, 1e-6))) / Math.log(reach);
-  const fine = reach < 2.3 ? [0.67, 0.8, 1.25, 1.5] : [0.01, 0.1, 0.25, 0.5, 2, 4, 10, 100];
-  const ticks = [1, ...fine.filter((tick) => scale(tick) > 4 && scale(tick) < 96)];
+  const fine = reach < 1.45 ? [0.8, 1.25] : reach < 2.3 ? [0.67, 1.5] : reach < 6 ? [0.5, 2] : [0.1, 10, 0.01, 100];
+  const ticks = [1, ...fine.filter((tick) => scale(tick) > 6 && scale(tick) < 94)];
   return { scale, ticks };
 }
 
-function ratioPlot(replay, key, title, column, absolute) {
+function ratioPlot(replay, key, title, absolute) {
   const { heaps } = replay;
   if (!heaps.some((heap) => heap[key])) return el('div', {}, el('h3', {}, title), empty(`Nothing to compare: ${title.toLowerCase()} was not measured on two heaps.`));
   const { scale, ticks } = ratioScale(heaps, key);
@@ -41,15 +41,14 @@ function ratioPlot(replay, key, title, column, absolute) {
   const row = (heap) => {
     const own = heap.name === replay.baseline;
     const ratio = heap[key];
-    return el('tr', {}, el('th', { scope: 'row' }, heap.name, own ? el('span', { class: 'where' }, 'baseline') : null),
-      el('td', { class: 'num' }, absolute(heap)),
+    return el('tr', {}, el('th', { scope: 'row' }, heap.name, el('span', { class: 'where' }, absolute(heap), own ? ' · baseline' : '')),
       el('td', { class: 'ratio-cell' }, own ? whisker({ value: 1, low: 1, high: 1, outcome: 'baseline' }, ticks, scale) : ratio ? whisker(ratio, ticks, scale) : null),
       el('td', { class: 'num' }, ...(own ? [formatRatio(1)] : ratio ? ratioText(ratio) : ['–'])));
   };
   const caption = `${title}, as a ratio to ${replay.baseline}; to the left of the line is better`;
-  const head = [el('th', { scope: 'col' }, 'Heap'), el('th', { scope: 'col', class: 'num' }, column), el('th', { scope: 'col' }, axis, el('span', { class: 'hidden' }, 'Plot')), el('th', { scope: 'col', class: 'num' }, 'Ratio')];
+  const head = [el('th', { scope: 'col' }, 'Heap'), el('th', { scope: 'col' }, axis, el('span', { class: 'hidden' }, 'Plot')), el('th', { scope: 'col', class: 'num' }, 'Ratio')];
   const table = el('table', { class: 'ratios' }, el('caption', {}, caption), el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...heaps.map(row)));
-  return el('div', {}, el('h3', {}, title), el('div', { class: 'scroll', tabindex: '0', role: 'region', 'aria-label': caption }, table));
+  return el('div', {}, el('h3', {}, title), scrolling(caption, table));
 }
 
 function whisker(ratio, ticks, scale) {

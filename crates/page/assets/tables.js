@@ -81,7 +81,7 @@ function slopClasses(slop) {
     { title: 'Requests', numeric: true, value: (row) => row.count, cell: (row) => formatCount(row.count) },
     { title: 'Slop over the run', numeric: true, class: 'bar-cell', value: (row) => row.slop_bytes, cell: (row) => [bytesNode(row.slop_bytes), barNode(row.slop_bytes / all, 'waste')] },
   ], slop.classes, { first: 12, sortBy: 2, noun: 'class' })];
-  if (slop.classes_left_out > 0) parts.push(note(`${plural(slop.classes_left_out, 'class')} with less slop not listed.`));
+  if (slop.classes_left_out > 0) parts.push(note(`${plural(slop.classes_left_out, 'class')} with less slop not listed: together ${formatBytes(slop.left_out_peak_slop_bytes)} at peak, ${formatBytes(slop.left_out_slop_bytes)} over the run.`));
   return parts;
 }
 

@@ -98,7 +98,7 @@ class TimelineChart {
     for (let i = Math.max(0, first - 1); i <= last; i += 1) most = Math.max(most, this.line.max_bytes[i]);
     for (let i = sampleFrom; i < sampleTo; i += 1) most = Math.max(most, samples.resident_bytes[i]);
     this.ticks = byteTicks(most);
-    this.top = this.ticks.at(-1);
+    this.top = most * 1.04;
     const clip = { 'clip-path': 'url(#time-clip)' };
     this.svg.setAttribute('width', this.width);
     this.svg.replaceChildren(
@@ -281,13 +281,13 @@ function lowerBound(sorted, wanted) {
   return low;
 }
 
-// Round numbers of bytes from 0 to at least `most`: 1, 2 or 5 times a power of ten in the unit that fits.
+// Round numbers of bytes from 0 to about `most`: 1, 2 or 5 times a power of ten in the unit that fits.
 function byteTicks(most) {
   let unit = 1;
   while (most / unit >= 1024) unit *= 1024;
   const step = roundStep(most / unit / 4) * unit;
   const ticks = [];
-  for (let tick = 0; tick < most + step * 0.999; tick += Math.max(step, 1)) ticks.push(tick);
+  for (let tick = 0; tick <= most * 1.02; tick += Math.max(step, 1)) ticks.push(tick);
   return ticks;
 }
 

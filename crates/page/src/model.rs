@@ -218,6 +218,10 @@ pub struct Slop {
     pub classes: Vec<SlopClass>,
     /// Classes left out.
     pub classes_left_out: usize,
+    /// Their slop over the whole run, together.
+    pub left_out_slop_bytes: u64,
+    /// Their slop at peak, together.
+    pub left_out_peak_slop_bytes: u64,
 }
 
 /// Requested and usable bytes.

@@ -74,8 +74,7 @@ pub(crate) fn allocator_name(meta_allocator: &str, basis: Basis) -> String {
 fn slop_of(meta: &Meta, profile: &Profile, row: &SlopRow) -> model::Slop {
     let mut classes = classes(profile, row.basis);
     classes.sort_by_key(|class| (Reverse(class.peak_slop_bytes), Reverse(class.slop_bytes), class.class_bytes));
-    let classes_left_out = classes.len().saturating_sub(limits::SLOP_CLASSES);
-    classes.truncate(limits::SLOP_CLASSES);
+    let left_out = classes.split_off(classes.len().min(limits::SLOP_CLASSES));
     model::Slop {
         allocator: allocator_name(&meta.allocator, row.basis),
         measured: row.basis == Basis::Measured,
@@ -83,7 +82,9 @@ fn slop_of(meta: &Meta, profile: &Profile, row: &SlopRow) -> model::Slop {
         peak: model::SlopSum { requested_bytes: row.at_peak_requested_bytes, usable_bytes: row.at_peak_usable_bytes },
         peak_header_bytes: row.at_peak_header_bytes,
         classes,
-        classes_left_out,
+        classes_left_out: left_out.len(),
+        left_out_slop_bytes: left_out.iter().map(|class| class.slop_bytes).sum(),
+        left_out_peak_slop_bytes: left_out.iter().map(|class| class.peak_slop_bytes).sum(),
     }
 }
 

@@ -1,0 +1,8 @@
+// The browser that the tests look through: the system's Chromium, without anything of its own on the network.
+import { chromium } from 'playwright-core';
+
+const QUIET = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
+
+export function openBrowser() {
+  return chromium.launch({ executablePath: process.env.HEAPLAB_CHROMIUM ?? '/usr/bin/chromium', args: QUIET });
+}

@@ -1,0 +1,336 @@
+// What the report page shows, asked of a real browser. The pages and the model that each was made from lie in the
+// folder HEAPLAB_PAGES; every number that is looked for is worked out from the model here.
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+import { after, before, describe, test } from 'node:test';
+import { openBrowser } from './browser.mjs';
+import { contrastFaults, focusFaults, structureFaults } from './judge.mjs';
+
+const folder = process.env.HEAPLAB_PAGES;
+const addressOf = (name) => pathToFileURL(join(folder, `${name}.html`)).href;
+const modelOf = (name) => JSON.parse(readFileSync(join(folder, `${name}.json`), 'utf8'));
+const exact = (bytes) => `${bytes.toLocaleString('en-US')} bytes`;
+const PARALLEL = { concurrency: 4 };
+const LAPTOP = { width: 1366, height: 900 };
+const PHONE = { width: 390, height: 844 };
+
+let browser;
+before(async () => { browser = await openBrowser(); });
+after(async () => { await browser?.close(); });
+
+// Opens a page, gives what the test wants to see of it, and checks that nothing was asked of anybody and nothing failed.
+async function open(name, look, options = {}) {
+  const context = await browser.newContext({ viewport: LAPTOP, ...options });
+  const tab = await context.newPage();
+  const wrong = [];
+  tab.on('pageerror', (error) => wrong.push(`error: ${error.message}`));
+  tab.on('console', (message) => wrong.push(`console: ${message.text()}`));
+  tab.on('request', (request) => { if (request.url() !== addressOf(name) && !request.url().startsWith('data:')) wrong.push(`request: ${request.url()}`); });
+  try {
+    await tab.goto(addressOf(name));
+    await tab.waitForSelector('html[data-ready]');
+    await look(tab, modelOf(name));
+    assert.deepEqual(wrong, []);
+    assert.equal(await tab.evaluate(() => window.hacked), undefined, 'a name ran as a script');
+    assert.equal(await tab.getByText('could not be drawn').count(), 0);
+  } finally {
+    await context.close();
+  }
+}
+
+const titles = (tab, selector) => tab.$$eval(`${selector} [title]`, (nodes) => nodes.map((node) => node.title));
+
+describe('summary', PARALLEL, () => {
+  test('figures are the model’s, to the byte', () => open('full', async (tab, model) => {
+    const shown = await titles(tab, '#figures');
+    for (const bytes of [model.totals.peak_bytes, model.totals.peak_slop_bytes, model.totals.resident_peak_bytes, model.totals.requested_bytes, model.totals.end_bytes]) {
+      assert.ok(shown.includes(exact(bytes)), `${exact(bytes)} in ${shown}`);
+    }
+    assert.equal(await tab.textContent('h1'), model.recording.program);
+    assert.match(await tab.textContent('#lead'), new RegExp(model.findings[0].title.slice(0, 20).replace(/[.*+?^${}()|[\]\\]/g, '\\$&')));
+  }));
+
+  test('cuts and losses stand at the top', () => open('bare', async (tab, model) => {
+    const notices = await tab.textContent('#notices');
+    assert.ok(notices.includes(model.recording.cut));
+    assert.ok(notices.includes(model.recording.losses[0]));
+  }));
+});
+
+describe('live bytes over time', PARALLEL, () => {
+  test('pointing reads the model’s value there', () => open('full', async (tab, model) => {
+    const chart = await tab.locator('#time svg.chart').boundingBox();
+    await tab.mouse.move(chart.x + chart.width / 2, chart.y + 100);
+    const shown = await titles(tab, '#time .readout');
+    const index = model.timeline.live_bytes.findIndex((bytes) => exact(bytes) === shown[0]);
+    const share = model.timeline.at[index] / model.timeline.end;
+    assert.ok(Math.abs(share - 0.48) < 0.05, `read at ${share}`);
+  }));
+
+  test('marks and the peak are named', () => open('full', async (tab, model) => {
+    const texts = await tab.locator('#time svg.chart text').allTextContents();
+    for (const mark of model.timeline.marks) assert.ok(texts.includes(mark.name), mark.name);
+    assert.ok(texts.some((text) => text.startsWith('peak ')));
+  }));
+
+  test('dragging zooms, and the whole run comes back', () => open('full', async (tab) => {
+    const chart = await tab.locator('#time svg.chart').boundingBox();
+    const whole = tab.getByRole('button', { name: 'Whole run' });
+    assert.ok(await whole.isDisabled());
+    await tab.mouse.move(chart.x + 300, chart.y + 100);
+    await tab.mouse.down();
+    await tab.mouse.move(chart.x + 500, chart.y + 120, { steps: 4 });
+    await tab.mouse.up();
+    assert.ok(await whole.isEnabled());
+    const zoomed = await tab.locator('#time svg.chart .line').first().getAttribute('d');
+    await whole.click();
+    assert.notEqual(await tab.locator('#time svg.chart .line').first().getAttribute('d'), zoomed);
+  }));
+
+  test('keys move, zoom and go back', () => open('full', async (tab) => {
+    await tab.locator('#time svg.chart').focus();
+    await tab.keyboard.press('ArrowRight');
+    const first = await tab.textContent('#time .readout');
+    await tab.keyboard.press('Shift+ArrowRight');
+    assert.notEqual(await tab.textContent('#time .readout'), first);
+    await tab.keyboard.press('+');
+    assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isEnabled());
+    await tab.keyboard.press('Escape');
+    assert.ok(await tab.getByRole('button', { name: 'Whole run' }).isDisabled());
+  }));
+
+  test('resident memory can be hidden', () => open('full', async (tab) => {
+    assert.notEqual(await tab.locator('.line.resident').getAttribute('d'), '');
+    await tab.getByLabel('resident memory').uncheck();
+    assert.equal(await tab.locator('.line.resident').getAttribute('d'), '');
+  }));
+
+  test('the table says the same', () => open('full', async (tab, model) => {
+    await tab.getByText('The same as a table').click();
+    const most = (await titles(tab, '#time tbody td:nth-child(3)')).map((title) => Number(title.replace(/\D/g, '')));
+    assert.equal(Math.max(...most), model.totals.peak_bytes);
+  }));
+});
+
+describe('flame graph', PARALLEL, () => {
+  const total = (model, measure) => model.flame.values[measure][0];
+
+  test('shows the whole, and every measure’s own whole', () => open('full', async (tab, model) => {
+    for (const [index, measure] of model.flame.measures.entries()) {
+      await tab.getByLabel(measure.title, { exact: true }).check({ force: true });
+      const readout = tab.locator('#stacks .readout');
+      if (measure.unit === 'byte') assert.equal(await readout.locator('.n').getAttribute('title'), exact(total(model, index)));
+      else assert.ok((await readout.textContent()).includes(total(model, index).toLocaleString('en-US')));
+    }
+  }));
+
+  test('a click zooms to what was clicked', () => open('full', async (tab, model) => {
+    const canvas = tab.locator('#stacks canvas');
+    const { width } = await canvas.boundingBox();
+    await canvas.click({ position: { x: 40, y: 5 * 20 + 10 } });
+    const label = await tab.locator('#stacks .readout strong').textContent();
+    const node = model.flame.frame.findIndex((frame, index) => frame >= 0 && model.frames[frame].label === label && depth(model, index) === 5);
+    assert.ok(node > 0, label);
+    assert.equal(await tab.locator('#stacks .readout .n').getAttribute('title'), exact(model.flame.values[0][node]));
+    await canvas.click({ position: { x: width - 40, y: 5 * 20 + 10 } });
+    assert.equal(await tab.locator('#stacks .readout strong').textContent(), label, 'what was clicked now fills the width');
+    await tab.getByRole('button', { name: 'Whole graph' }).click();
+    assert.equal(await tab.locator('#stacks .readout strong').textContent(), 'all');
+  }));
+
+  test('searching says how much was found', () => open('full', async (tab, model) => {
+    await tab.getByLabel('Find').fill('render');
+    const wanted = model.flame.frame.findIndex((frame) => frame >= 0 && model.frames[frame].label === 'render');
+    const share = (100 * model.flame.values[0][wanted]) / total(model, 0);
+    assert.ok((await tab.textContent('#stacks .found')).startsWith(`in ${share.toFixed(1)} %`));
+    await tab.getByLabel('Find').fill('no such function');
+    assert.equal(await tab.textContent('#stacks .found'), 'nothing found');
+  }));
+
+  test('keys walk, zoom and go back', () => open('full', async (tab) => {
+    const name = () => tab.locator('#stacks .readout strong').textContent();
+    await tab.locator('#stacks canvas').focus();
+    for (const key of ['ArrowDown', 'ArrowDown', 'ArrowDown', 'ArrowDown']) await tab.keyboard.press(key);
+    const first = await name();
+    assert.notEqual(first, 'all');
+    await tab.keyboard.press('ArrowRight');
+    assert.notEqual(await name(), first);
+    await tab.keyboard.press('Enter');
+    assert.ok(await tab.getByRole('button', { name: 'Whole graph' }).isEnabled());
+    await tab.keyboard.press('Escape');
+    assert.equal(await name(), 'all');
+  }));
+
+  test('code without a symbol is module and offset', () => open('full', async (tab) => {
+    await tab.getByLabel('Find').fill('libpages.so.3+0x');
+    assert.match(await tab.textContent('#stacks .found'), /^in /);
+  }));
+
+  test('functions add up', () => open('full', async (tab, model) => {
+    await tab.getByRole('button', { name: /Show all \d+ functions/ }).click();
+    const own = (await titles(tab, '#stacks tbody td:nth-child(2)')).map((title) => Number(title.replace(/\D/g, '')));
+    assert.equal(own.reduce((sum, bytes) => sum + bytes, 0), total(model, 0));
+  }));
+
+  function depth(model, node) {
+    let levels = 0;
+    for (let here = node; here !== 0; here = model.flame.parent[here]) levels += 1;
+    return levels;
+  }
+});
+
+describe('findings', PARALLEL, () => {
+  test('all are listed, the first is open, with advice and stack', () => open('full', async (tab, model) => {
+    assert.equal(await tab.locator('.findings > li').count(), model.findings.length);
+    const first = tab.locator('.findings > li').first();
+    assert.ok(await first.getByText(model.findings[0].advice.slice(0, 30)).isVisible());
+    const frame = model.frames[model.findings[0].stacks[0].frames[0]].label;
+    assert.ok(await first.locator('.stack').getByText(frame, { exact: true }).first().isVisible());
+    const shown = await titles(tab, '.findings > li:first-child summary');
+    const cost = model.findings[0].costs.find((row) => row.allocator === model.findings[0].basis);
+    assert.ok([cost.peak_bytes, cost.total_bytes].filter(Boolean).every((bytes) => shown.includes(exact(bytes))), `${shown}`);
+  }));
+
+  test('filters by kind and by allocator', () => open('full', async (tab, model) => {
+    const leaks = model.findings.filter((finding) => finding.kind === 'leak').length;
+    assert.ok(leaks > 0 && leaks < model.findings.length, 'the sample has leaks among others');
+    await tab.getByLabel(/^Live at end/).check({ force: true });
+    assert.equal(await tab.locator('.findings > li').count(), leaks);
+    await tab.getByLabel(/^All /).check({ force: true });
+    const name = model.findings.flatMap((finding) => finding.costs)[0].allocator;
+    const there = model.findings.filter((finding) => finding.costs.some((cost) => cost.allocator === name)).length;
+    await tab.locator('#findings').getByLabel(name, { exact: true }).check({ force: true });
+    assert.equal(await tab.locator('.findings > li').count(), there);
+  }));
+
+  test('open and close by key', () => open('full', async (tab) => {
+    const details = tab.locator('.findings details').first();
+    await details.locator('summary').first().focus();
+    await tab.keyboard.press('Enter');
+    assert.equal(await details.evaluate((node) => node.open), false);
+  }));
+});
+
+describe('tables', PARALLEL, () => {
+  test('columns sort both ways and say so', () => open('full', async (tab, model) => {
+    const table = tab.locator('#sizes table').nth(1);
+    const request = table.getByRole('columnheader', { name: 'Request' });
+    await request.getByRole('button').click();
+    assert.equal(await request.getAttribute('aria-sort'), 'descending');
+    const largest = Math.max(...model.sizes.whole.rows.map((row) => row.request));
+    assert.equal(await table.locator('tbody tr').first().locator('td').nth(1).textContent(), `${largest.toLocaleString('en-US')} B`);
+    await request.getByRole('button').click();
+    assert.equal(await request.getAttribute('aria-sort'), 'ascending');
+    const smallest = Math.min(...model.sizes.whole.rows.map((row) => row.request));
+    assert.equal(await table.locator('tbody tr').first().locator('td').nth(1).textContent(), `${smallest.toLocaleString('en-US')} B`);
+  }));
+
+  test('the rest of a long table is one button away', () => open('full', async (tab, model) => {
+    const block = tab.locator('#sizes .table-block').nth(1);
+    await block.getByRole('button', { name: /^Show all/ }).click();
+    assert.equal(await block.locator('tbody tr').count(), model.sizes.whole.rows.length);
+  }));
+
+  test('sizes at peak and in the whole run are told apart', () => open('full', async (tab, model) => {
+    const first = () => tab.locator('#sizes table').nth(1).locator('tbody tr').first().textContent();
+    const count = (rows) => rows[0].count.toLocaleString('en-US');
+    assert.ok((await first()).includes(count(model.sizes.whole.rows)));
+    await tab.locator('#sizes').getByLabel('Live at peak').check({ force: true });
+    assert.ok((await first()).includes(count(model.sizes.peak.rows)));
+  }));
+
+  test('slop by allocator is the model’s', () => open('full', async (tab, model) => {
+    const shown = await titles(tab, '#slop table:first-of-type tbody');
+    for (const row of model.slop) assert.ok(shown.includes(exact(row.peak.usable_bytes - row.peak.requested_bytes)), row.allocator);
+  }));
+
+  test('what is live at the end adds up', () => open('full', async (tab, model) => {
+    const bytes = (await titles(tab, '#end tbody td:first-child')).map((title) => Number(title.replace(/\D/g, '')));
+    assert.equal(bytes.reduce((sum, own) => sum + own, 0), model.totals.end_bytes);
+  }));
+
+  test('lifetimes count every object that died', () => open('full', async (tab, model) => {
+    const objects = await tab.$$eval('#lifetimes tbody td:nth-child(2)', (cells) => cells.map((cell) => Number(cell.textContent.replace(/\D/g, '') || 0)));
+    assert.equal(objects.reduce((sum, own) => sum + own, 0), model.totals.frees);
+  }));
+});
+
+describe('replay', PARALLEL, () => {
+  test('ratios stand on their side of the line, with intervals and words', () => open('full', async (tab, model) => {
+    const plots = tab.locator('.ratios');
+    for (const [index, key] of ['space_ratio', 'time_ratio'].entries()) {
+      const rows = plots.nth(index).locator('tbody tr');
+      for (const [at, heap] of model.replay.heaps.entries()) {
+        const ratio = heap[key];
+        if (!ratio) continue;
+        const row = rows.nth(at);
+        const dot = parseFloat(await row.locator('circle').getAttribute('cx'));
+        assert.equal(dot < 50, ratio.value < 1, heap.name);
+        assert.ok((await row.textContent()).includes(`${ratio.value.toFixed(2)}×`));
+        assert.equal(await row.locator('.reach').count(), ratio.high > ratio.low ? 3 : 0);
+      }
+    }
+    assert.ok((await tab.textContent('#replay')).includes('no difference shown'));
+    for (const verdict of model.replay.verdicts) assert.ok(await tab.getByText(verdict).isVisible());
+    assert.ok(await tab.getByText('SIGSEGV').isVisible(), 'a heap that failed is named');
+  }));
+});
+
+describe('recordings with little in them', PARALLEL, () => {
+  test('say in words what is not there', () => open('bare', async (tab) => {
+    const words = { '#stacks': 'No stacks were recorded', '#replay': 'has not been replayed', '#time': 'was not sampled', '#end': 'everything that was allocated was freed', '#figures': 'not measured' };
+    for (const [section, text] of Object.entries(words)) assert.ok((await tab.textContent(section)).includes(text), section);
+  }));
+
+  test('a recording without events is a page too', () => open('empty', async (tab) => {
+    assert.ok((await tab.textContent('#lead')).includes('asked for no memory'));
+    assert.ok((await tab.textContent('#findings')).includes('Nothing was found'));
+  }));
+});
+
+describe('for everyone', PARALLEL, () => {
+  for (const name of ['full', 'bare', 'empty']) {
+    test(`no sideways scrolling on a phone: ${name}`, () => open(name, async (tab) => {
+      for (const details of await tab.locator('details > summary').all()) if (await details.isVisible()) await details.click();
+      const wide = await tab.evaluate(() => document.scrollingElement.scrollWidth);
+      assert.ok(wide <= PHONE.width, `${wide} px`);
+    }, { viewport: PHONE }));
+  }
+
+  for (const colorScheme of ['light', 'dark']) {
+    test(`text stands out: ${colorScheme}`, () => open('full', async (tab) => {
+      assert.deepEqual(await tab.evaluate(contrastFaults), []);
+    }, { colorScheme }));
+  }
+
+  test('colours follow the system, and a choice of one’s own lasts', () => open('full', async (tab) => {
+    const paper = () => tab.evaluate(() => getComputedStyle(document.body).backgroundColor);
+    const button = tab.locator('#theme');
+    const dark = await paper();
+    await button.click();
+    assert.equal(await button.getAttribute('aria-label'), 'Colours: light');
+    const light = await paper();
+    assert.notEqual(light, dark);
+    await tab.reload();
+    assert.equal(await paper(), light);
+    await button.click();
+    assert.equal(await paper(), dark);
+  }, { colorScheme: 'dark' }));
+
+  test('every stop of the keyboard is seen', () => open('full', async (tab) => {
+    assert.deepEqual(await focusFaults(tab), []);
+  }));
+
+  test('landmarks, headings, captions and labels', () => open('full', async (tab) => {
+    assert.deepEqual(await tab.evaluate(structureFaults), []);
+  }));
+
+  test('paper has no buttons', () => open('full', async (tab) => {
+    await tab.emulateMedia({ media: 'print' });
+    assert.equal(await tab.locator('.bar').isVisible(), false);
+    assert.equal(await tab.locator('fieldset:visible').count(), 0);
+    assert.ok(await tab.locator('.findings > li').first().isVisible());
+  }));
+});

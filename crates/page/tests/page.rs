@@ -1,0 +1,68 @@
+//! The page against its sources: every total on it is the profile's.
+
+mod sample;
+
+use heaplab_page::{html, limits};
+
+#[test]
+fn totals_on_the_page_are_those_of_the_profile() {
+    let sample = sample::full();
+    let (page, profile) = (sample.page(), &sample.profile);
+    let flame = page.flame.as_ref().unwrap();
+    let measure = |title: &str| flame.values[flame.measures.iter().position(|measure| measure.title == title).unwrap()][0];
+    assert_eq!(measure("Live at peak, bytes"), profile.peak.live.bytes);
+    assert_eq!(measure("Live at peak, objects"), profile.peak.live.objects);
+    assert_eq!(measure("Asked for, bytes"), profile.totals.requested_bytes);
+    assert_eq!(measure("Asked for, requests"), profile.totals.requests);
+    assert_eq!(measure("Live at the end, bytes"), profile.end.live.bytes);
+    assert_eq!(page.sizes.whole.total_count, profile.totals.requests);
+    assert_eq!(page.sizes.whole.total_bytes, profile.totals.requested_bytes);
+    assert_eq!(page.sizes.peak.total_bytes, profile.peak.live.bytes);
+    assert_eq!(page.sizes.buckets.iter().map(|bucket| bucket.bytes).sum::<u64>(), profile.totals.requested_bytes);
+    assert_eq!(page.sizes.buckets.iter().map(|bucket| bucket.peak_count).sum::<u64>(), profile.peak.live.objects);
+    assert_eq!(page.timeline.max_bytes.iter().max(), Some(&profile.peak.live.bytes));
+    assert_eq!(page.timeline.live_bytes.last(), Some(&profile.end.live.bytes));
+    assert_eq!(page.live_at_end.iter().map(|row| row.bytes).sum::<u64>(), profile.end.live.bytes);
+    assert_eq!(page.lifetimes.iter().map(|row| row.objects).sum::<u64>(), profile.totals.frees);
+    assert_eq!(page.totals.peak_slop_bytes, Some(profile.peak.live.slop_bytes()));
+}
+
+#[test]
+fn slop_by_class_adds_up_to_slop_by_allocator() {
+    let page = sample::full().page();
+    assert!(page.slop.iter().any(|slop| slop.classes_left_out > 0) && page.slop.len() > 3);
+    for slop in page.slop {
+        let whole = slop.classes.iter().map(|class| class.slop_bytes).sum::<u64>() + slop.left_out_slop_bytes;
+        let peak = slop.classes.iter().map(|class| class.peak_slop_bytes).sum::<u64>() + slop.left_out_peak_slop_bytes;
+        assert_eq!(whole, slop.whole.usable_bytes - slop.whole.requested_bytes, "{}", slop.allocator);
+        assert_eq!(peak, slop.peak.usable_bytes - slop.peak.requested_bytes, "{}", slop.allocator);
+    }
+}
+
+#[test]
+fn every_index_on_the_page_lies_in_its_table() {
+    let page = sample::full().page();
+    let flame = page.flame.as_ref().unwrap();
+    let stacks = page.findings.iter().flat_map(|finding| finding.stacks.iter().map(|share| &share.frames));
+    let stacks = stacks.chain(page.live_at_end.iter().map(|row| &row.frames)).chain(page.uses_its_slop.iter().map(|row| &row.frames));
+    assert!(stacks.flatten().all(|frame| (*frame as usize) < page.frames.len()));
+    assert!(flame.frame.iter().all(|frame| *frame < page.frames.len() as i64));
+    assert!(flame.values.iter().all(|column| column.len() == flame.parent.len() && flame.frame.len() == column.len()));
+    assert!(page.timeline.at.len() <= limits::TIMELINE_POINTS);
+}
+
+#[test]
+fn hostile_names_stay_data() {
+    let page = html(&sample::full().page());
+    assert_eq!(page.matches("</script").count(), 2, "the data's end and the scripts' end");
+    assert!(!page.contains("<img"));
+}
+
+#[test]
+fn recordings_with_little_in_them_make_a_page_too() {
+    for sample in [sample::bare(), sample::empty()] {
+        let page = sample.page();
+        assert_eq!(page.flame, None);
+        assert!(html(&page).len() < 150_000);
+    }
+}
