@@ -10,6 +10,7 @@
 //! - [`discover`], [`ring`], [`image`]: what targets write, and reading it without believing it.
 //! - [`drain`], [`spool`]: rings into checksummed blocks (docs/spool-format.md).
 //! - [`finish`]: spool into bundle: order, identity, stacks, processes.
+//! - [`symbolize`]: functions, files and lines for the frames.
 //! - [`diagnose`], [`unrecorded`]: why nothing was recorded.
 //! - [`mark`]: naming a moment from outside.
 
@@ -29,6 +30,7 @@ pub mod session;
 pub mod signals;
 pub mod spawn;
 pub mod spool;
+pub mod symbolize;
 pub mod unrecorded;
 
 pub use error::RecordError;

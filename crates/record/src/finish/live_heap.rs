@@ -73,6 +73,21 @@ impl LiveHeap {
         self.top.insert(address, live);
     }
 
+    /// Puts a new object of this process at `address` unless something lives there; whether it did.
+    #[inline]
+    pub fn insert_if_free(&mut self, address: u64, live: Live) -> bool {
+        if !self.layers.is_empty() && self.get(address).is_some() {
+            return false;
+        }
+        match self.top.insert(address, live) {
+            None => true,
+            Some(before) => {
+                self.top.insert(address, before);
+                false
+            }
+        }
+    }
+
     /// Takes what lives at `address` out.
     #[inline]
     pub fn remove(&mut self, address: u64) -> Option<Found> {
@@ -174,10 +189,10 @@ mod tests {
                         let count = processes.len();
                         let (heap, model) = &mut processes[process % count];
                         prop_assert_eq!(heap.get(address), model.get(&address).copied());
-                        if heap.get(address).is_none() {
-                            let live = Live { object, size: 1 };
+                        let live = Live { object, size: 1 };
+                        prop_assert_eq!(heap.insert_if_free(address, live), !model.contains_key(&address));
+                        if !model.contains_key(&address) {
                             object += 1;
-                            heap.insert(address, live);
                             model.insert(address, Found { live, inherited: false });
                         }
                     }

@@ -1,0 +1,161 @@
+//! The records of one ring from its first to its last: spooled blocks, then what still waits in the ring file.
+//!
+//! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short processes cost no more
+//! than those that lived at the same moment.
+
+use crate::discover;
+use crate::ring::{self, Part, Ring, TAKE_WORDS};
+use crate::spool::block::RingId;
+use crate::spool::reader::{BlockPlace, SpoolFile};
+use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record};
+use std::path::{Path, PathBuf};
+
+/// Where a stream is.
+#[derive(Debug)]
+enum Stage {
+    /// Blocks of the spool, from this one on.
+    Spooled(usize),
+    /// The ring file, from this position on.
+    InRing { ring: Ring, position: u64 },
+    /// Nothing more.
+    Over,
+}
+
+/// The records of one ring, in order.
+#[derive(Debug)]
+pub struct Stream {
+    /// Whose they are.
+    pub id: RingId,
+    /// The record that is next, once [`Stream::advance`] was called.
+    pub current: Record,
+    /// A lower bound of the next record's place in time; never falls.
+    pub key: u64,
+    /// Why the stream ended early.
+    pub damage: Option<String>,
+    blocks: Vec<BlockPlace>,
+    stage: Stage,
+    padded: Vec<u8>,
+    length: usize,
+    decoder: Decoder,
+}
+
+impl Stream {
+    /// The ring's blocks in `blocks`; nothing of it lies before `begin`.
+    pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64) -> Stream {
+        let key = blocks.first().map_or(begin, |block| block.base_stamp);
+        Stream {
+            id,
+            current: Record::default(),
+            key,
+            damage: None,
+            blocks,
+            stage: Stage::Spooled(0),
+            padded: Vec::new(),
+            length: 0,
+            decoder: Decoder::default(),
+        }
+    }
+
+    /// Goes on to the next record; whether there is one.
+    #[inline]
+    pub fn advance(&mut self, files: &Files) -> bool {
+        loop {
+            match self.decoder.next(&self.padded, self.length) {
+                Ok(Some(record)) => {
+                    // The order within a ring is certain; stamps of a thread that moved between processors might not be.
+                    self.key = self.key.max(record.stamp);
+                    self.current = record;
+                    return true;
+                }
+                Ok(None) => {}
+                Err(damage) => self.damage = Some(damage.to_string()),
+            }
+            if !self.refill(files) {
+                (self.padded, self.blocks, self.stage, self.length) = (Vec::new(), Vec::new(), Stage::Over, 0);
+                return false;
+            }
+        }
+    }
+
+    /// The name of the mark that is current.
+    pub fn mark_name(&self) -> String {
+        let Record { kind: Kind::Mark, address, size, .. } = self.current else { return String::new() };
+        let (begin, length) = (address as usize, size as usize);
+        self.padded.get(begin..begin.saturating_add(length)).map(|name| String::from_utf8_lossy(name).into_owned()).unwrap_or_default()
+    }
+
+    /// Loads the next block; whether there was one.
+    fn refill(&mut self, files: &Files) -> bool {
+        if self.damage.is_some() {
+            return false;
+        }
+        match &mut self.stage {
+            Stage::Over => false,
+            Stage::Spooled(next) => {
+                if let Some(place) = self.blocks.get(*next) {
+                    *next += 1;
+                    match files.spool.payload(*place, &mut self.padded) {
+                        Ok(length) => (self.length, self.decoder) = (length, Decoder::new(place.base_stamp)),
+                        Err(error) => self.damage = Some(format!("a block of the spool cannot be read: {error}")),
+                    }
+                    return self.damage.is_none();
+                }
+                let given = self.blocks.last().map_or(0, |block| block.end_position);
+                match Ring::open(&discover::ring_path(&files.folder, (self.id.pid, self.id.seq), self.id.ring)) {
+                    Ok(Some(ring)) => {
+                        let part = if self.id.nested { Part::Nested } else { Part::Main };
+                        // A drainer that died between writing a block and releasing its words left both.
+                        let position = given.max(ring.position(part));
+                        self.stage = Stage::InRing { ring, position };
+                        self.refill(files)
+                    }
+                    Ok(None) => false,
+                    Err(error) if error.kind() == std::io::ErrorKind::NotFound => false,
+                    Err(error) => {
+                        self.damage = Some(format!("its file cannot be read: {error}"));
+                        false
+                    }
+                }
+            }
+            Stage::InRing { ring, position } => {
+                let part = if self.id.nested { Part::Nested } else { Part::Main };
+                let mut words = Vec::new();
+                if !ring.copy(part, *position, TAKE_WORDS, &mut words) {
+                    self.damage = Some(String::from("the program overwrote it"));
+                    return false;
+                }
+                let Some(first) = words.first() else { return false };
+                let base = heaplab_recorder::layout::stamp(*first).1;
+                let mut encoder = Encoder::new(TAKE_WORDS * 10 + RECORD_BYTES_MAX);
+                encoder.begin(base);
+                let (used, parsed) = ring::encode(&words, &mut encoder, |_| {});
+                *position += used as u64;
+                if parsed == ring::Parsed::Damaged && used == 0 {
+                    self.damage = Some(String::from("the program overwrote it"));
+                }
+                self.padded.clear();
+                self.padded.extend_from_slice(encoder.payload());
+                self.length = self.padded.len();
+                self.padded.resize(self.length + RECORD_BYTES_MAX, 0);
+                self.decoder = Decoder::new(base);
+                used > 0
+            }
+        }
+    }
+}
+
+/// The files that streams read.
+#[derive(Debug)]
+pub struct Files {
+    /// `events.spool`.
+    pub spool: SpoolFile,
+    /// The spool folder.
+    pub folder: PathBuf,
+}
+
+impl Files {
+    /// Of the spool `folder`.
+    pub fn open(folder: &Path) -> std::io::Result<Files> {
+        Ok(Files { spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?, folder: folder.to_owned() })
+    }
+}
