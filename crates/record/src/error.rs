@@ -1,6 +1,5 @@
 //! What can go wrong with a recording, as sentences that say what to do next.
 
-use crate::diagnose::Obstacle;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -21,6 +20,9 @@ pub enum RecordError {
     /// Something stands where the result would go.
     #[error("{0} exists already: choose another name with -o, or replace it with --force")]
     Exists(PathBuf),
+    /// What stands where the result would go is no bundle, and is not removed.
+    #[error("{0} is no bundle, and is not replaced: choose another name with -o")]
+    NotABundle(PathBuf),
     /// A spool is left from a recording that was never finished.
     #[error("{0} holds an unfinished recording: finish it with `heaplab recover`, or replace it with --force")]
     SpoolExists(PathBuf),
@@ -81,10 +83,5 @@ impl RecordError {
     pub(crate) fn io(what: &'static str, path: &Path) -> impl FnOnce(io::Error) -> RecordError {
         let path = path.to_owned();
         move |source| RecordError::Io { what, path, source }
-    }
-
-    /// Nothing was recorded of `program` because of `obstacle`.
-    pub(crate) fn nothing(program: &Path, obstacle: &Obstacle) -> RecordError {
-        RecordError::Nothing(format!("{} {obstacle}", program.display()))
     }
 }

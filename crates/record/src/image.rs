@@ -21,6 +21,8 @@ pub struct Image {
     pub began: u32,
     /// After a fork: pid and seq of the image that was copied.
     pub parent: Option<(u32, u32)>,
+    /// `X86_64` or `AARCH64` of the layout.
+    pub architecture: u32,
     /// When the process started, in the kernel's ticks; 0: not known.
     pub start_ticks: u64,
     /// When the image began.
@@ -124,6 +126,7 @@ impl Image {
             began,
             parent: (began == layout::BEGAN_FORK)
                 .then(|| (u32_at(offset_of!(ProcessHeader, parent_pid)), u32_at(offset_of!(ProcessHeader, parent_seq)))),
+            architecture: u32_at(offset_of!(ProcessHeader, architecture)),
             start_ticks: u64_at(offset_of!(ProcessHeader, start_ticks)),
             begin_counter: u64_at(offset_of!(ProcessHeader, begin_counter)),
             cut: (u32_at(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT)

@@ -12,6 +12,7 @@
 //! - [`finish`]: spool into bundle: order, identity, stacks, processes.
 //! - [`symbolize`]: functions, files and lines for the frames.
 //! - [`diagnose`], [`unrecorded`]: why nothing was recorded.
+//! - [`output`]: where a recording goes, and what may be replaced there.
 //! - [`mark`]: naming a moment from outside.
 
 pub mod clock;
@@ -23,6 +24,7 @@ pub mod error;
 pub mod finish;
 pub mod image;
 pub mod mark;
+pub mod output;
 pub mod preload;
 pub mod proc_fs;
 pub mod ring;

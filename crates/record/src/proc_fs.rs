@@ -72,6 +72,15 @@ pub fn maps(pid: u32, part: &[u8]) -> Option<bool> {
     Some(maps.windows(part.len()).any(|window| window == part))
 }
 
+/// The name of a process that has ended and is not yet waited for: the last program that it ran, 15 bytes at most.
+pub fn name_of_ended(pid: u32) -> Option<String> {
+    if Stat::read(pid)?.runs() {
+        return None;
+    }
+    let name = fs::read(format!("/proc/{pid}/comm")).ok()?;
+    Some(String::from_utf8_lossy(name.strip_suffix(b"\n").unwrap_or(&name)).into_owned())
+}
+
 /// The value of a variable in the environment that the process was started with.
 pub fn environment(pid: u32, variable: &str) -> Option<OsString> {
     let all = fs::read(format!("/proc/{pid}/environ")).ok()?;

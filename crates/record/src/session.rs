@@ -14,7 +14,7 @@ use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
-use crate::{preload, spawn};
+use crate::{discover, preload, proc_fs, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::ffi::OsString;
 use std::fs;
@@ -61,6 +61,8 @@ pub struct Recorded {
     pub status: Option<ExitStatus>,
     /// What was taken.
     pub totals: Totals,
+    /// The started process's number.
+    pub pid: u32,
     /// The spool folder.
     pub spool: PathBuf,
     /// Where and why it was cut.
@@ -89,7 +91,7 @@ fn prepare(spool: &Path) -> Result<(), RecordError> {
     if control::is_running(spool) {
         return Err(RecordError::SpoolInUse(spool.to_owned()));
     }
-    if spool.exists() {
+    if spool.symlink_metadata().is_ok() {
         return Err(RecordError::SpoolExists(spool.to_owned()));
     }
     fs::create_dir(spool).map_err(RecordError::io("cannot create the spool", spool))?;
@@ -165,6 +167,7 @@ fn begin<'a>(options: &'a Options, program: &Path) -> Result<(Session<'a>, Child
         program: PathBuf::new(),
         announced: 0,
         waiting_told: false,
+        last_name: None,
     };
     Ok((session, child))
 }
@@ -186,11 +189,18 @@ struct Session<'a> {
     program: PathBuf,
     announced: u64,
     waiting_told: bool,
+    /// What the started process was called when it ended.
+    last_name: Option<String>,
 }
 
 impl Session<'_> {
     fn run(mut self, mut child: Child, progress: &mut dyn FnMut(Progress)) -> Recorded {
-        if let Err(error) = self.drainer.note(&Note::Started { pid: self.pid }) {
+        let mut first = self.drainer.note(&Note::Started { pid: self.pid });
+        if let Some(obstacle) = &self.obstacle {
+            let text = format!("{} {obstacle}", self.program.display());
+            first = first.and_then(|()| self.drainer.note(&Note::Loss { text }));
+        }
+        if let Err(error) = first {
             self.stop(&error);
         }
         let descriptor = rustix::process::Pid::from_raw(self.pid as i32)
@@ -202,6 +212,7 @@ impl Session<'_> {
             self.wait(turn, descriptor.as_ref());
             self.take_signals();
             if self.status.is_none() {
+                self.last_name = proc_fs::name_of_ended(self.pid);
                 self.status = child.try_wait().ok().flatten();
                 if self.status.is_some() {
                     housekeeping = Instant::now();
@@ -336,7 +347,35 @@ impl Session<'_> {
         self.stopped.get_or_insert(format!("ended by a signal to heaplab after {:.1} s, while processes ran on", at_ns as f64 / 1e9));
     }
 
+    /// A process that goes by another name than its last recorded program, and that never called exit(), became a program
+    /// without the recorder: too short for the watch to see it.
+    fn tell_last_program(&mut self) {
+        let (pid, Some(name)) = (self.pid, self.last_name.take()) else { return };
+        let images = discover::process_files(&self.spool).unwrap_or_default();
+        let Some(key) = images.into_iter().rfind(|key| key.0 == pid) else { return };
+        let Ok(Ok(image)) = discover::read_image(&self.spool, key) else { return };
+        let called = image.executable.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let normal_end = self.status.is_some_and(|status| status.code().is_some());
+        if image.exit.is_some() || !normal_end || called[..called.len().min(15)] == *name.as_bytes() || self.has_told(pid) {
+            return;
+        }
+        let reason =
+            String::from("ran without the recorder (it is static, has another C library, or LD_PRELOAD was taken out of its environment)");
+        let note = Note::Unrecorded { pid, executable: name.clone(), reason: reason.clone() };
+        self.unrecorded.push(Unrecorded { pid, executable: PathBuf::from(name), reason });
+        if self.stopped.is_none()
+            && let Err(error) = self.drainer.note(&note)
+        {
+            self.stop(&error);
+        }
+    }
+
+    fn has_told(&self, pid: u32) -> bool {
+        self.unrecorded.iter().any(|unrecorded| unrecorded.pid == pid)
+    }
+
     fn finish(mut self, progress: &mut dyn FnMut(Progress)) -> Recorded {
+        self.tell_last_program();
         let left: Vec<(u32, u32)> = self.drainer.living().collect();
         if !left.is_empty() {
             self.control.stop();
@@ -358,6 +397,7 @@ impl Session<'_> {
         Recorded {
             status: self.status,
             totals: self.drainer.totals(),
+            pid: self.pid,
             spool: self.spool,
             cut: self.stopped,
             unrecorded: self.unrecorded,
@@ -377,4 +417,32 @@ fn how_of(status: ExitStatus) -> How {
 
 fn elapsed_ns(since_ns: u64) -> u64 {
     clock::Moment::now().monotonic_ns.saturating_sub(since_ns)
+}
+
+impl Recorded {
+    /// Why nothing was recorded, if nothing was.
+    pub fn nothing(&self) -> Option<String> {
+        if self.totals.events > 0 {
+            return None;
+        }
+        let program = self.program.display();
+        let others = || {
+            self.unrecorded.iter().map(|process| format!("{} (process {}) {}", process.executable.display(), process.pid, process.reason))
+        };
+        Some(match (&self.obstacle, &self.cut) {
+            (Some(obstacle), _) => format!("{program} {obstacle}"),
+            (None, _) if !self.unrecorded.is_empty() => others().collect::<Vec<_>>().join("; "),
+            (None, Some(cut)) => cut.clone(),
+            (None, None) if self.totals.images > 0 => format!("{program} ended before it allocated anything"),
+            (None, None) => format!("{program} never loaded the recorder: it ended at once, or its dynamic linker ignored LD_PRELOAD"),
+        })
+    }
+
+    /// The status to end with: the target's, as the shell would show it.
+    pub fn exit_code(&self) -> u8 {
+        match self.status {
+            Some(status) => status.code().or_else(|| status.signal().map(|signal| 128 + signal)).map_or(1, |code| code as u8),
+            None => 0,
+        }
+    }
 }

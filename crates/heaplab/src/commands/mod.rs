@@ -5,6 +5,7 @@ pub mod heaps;
 pub mod import;
 pub mod mark;
 pub mod record;
+pub mod recording;
 pub mod recover;
 pub mod replay;
 pub mod report;

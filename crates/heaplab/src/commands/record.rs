@@ -1,13 +1,177 @@
 //! `heaplab record`: record what a program allocates.
 
-use anyhow::Result;
+use super::recording::{self, Finishing};
+use anyhow::{Context, Result, bail};
+use heaplab_record::{mark::spool_of, output, session};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::ffi::OsString;
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `heaplab record`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  heaplab record -- sqlite3 app.db < script.sql      writes sqlite3.heaplab
+  heaplab record -o app.heaplab -- ./app --serve     its children are recorded too
+  heaplab record --stack-depth 0 -- ./app            no call stacks: the cheapest recording
+  heaplab record --mark-signal USR2 -- ./app         `kill -USR2 PID` names a moment
+
+The program keeps its standard input, output and error, and its signals: Ctrl-C ends the program, and
+then the recording is finished. The recording ends when the program and all recorded descendants have
+ended. Ctrl-C while only descendants run, or a third one at any time, ends the recording; they run on.
+
+Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and heaptrack;
+1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
+pub struct Args {
+    /// The bundle to write [default: PROGRAM.heaplab]
+    #[arg(short, long, value_name = "BUNDLE")]
+    output: Option<PathBuf>,
+    /// Replace the bundle (and an unfinished recording) of that name
+    #[arg(long)]
+    force: bool,
+    /// Frames to keep of each call stack; 0: record no stacks
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
+    stack_depth: u32,
+    /// Size of each thread's ring: a power of two from 64K to 1G
+    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = ring_size)]
+    ring_size: u32,
+    /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
+    #[arg(long, value_name = "SIGNAL", value_parser = signal_number)]
+    mark_signal: Option<u32>,
+    /// Milliseconds between two samples of each process's resident memory; 0: none
+    #[arg(long, value_name = "MS", default_value_t = 100)]
+    samples: u32,
+    /// End when the program has ended, whatever its descendants do
+    #[arg(long)]
+    detach_children: bool,
+    /// Do not look functions up (`heaplab symbolize` does it later)
+    #[arg(long)]
+    no_symbols: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write the summary as one line of JSON, the last on standard error
+    #[arg(long)]
+    json: bool,
+    /// Pretend that the disk is full once the spool has this many bytes
+    #[arg(long, hide = true, value_name = "BYTES")]
+    spool_limit: Option<u64>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    command: Vec<OsString>,
+}
+
+fn ring_size(text: &str) -> Result<u32, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u32>().ok().and_then(|number| number.checked_mul(unit));
+    let fits = |bytes: &u32| bytes.is_power_of_two() && (64 << 10..=1 << 30).contains(bytes);
+    bytes.filter(fits).ok_or_else(|| String::from("expected a power of two from 64K to 1G, such as 256K or 4M"))
+}
+
+fn signal_number(text: &str) -> Result<u32, String> {
+    let name = text.strip_prefix("SIG").unwrap_or(text);
+    // Numbers of Linux on x86-64 and aarch64.
+    let named = [("USR1", 10), ("USR2", 12), ("HUP", 1), ("URG", 23), ("WINCH", 28), ("IO", 29), ("PWR", 30)];
+    let known = named.iter().find(|(known, _)| *known == name).map(|(_, number)| *number);
+    let refused = [9, 11, 7, 8, 4, 5, 6, 19, 20];
+    known
+        .or_else(|| name.parse().ok().filter(|number| (1..=64).contains(number) && !refused.contains(number)))
+        .ok_or_else(|| String::from("expected the name of a signal that a program can spare (USR1, USR2, URG, ...) or its number"))
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab record is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let program = args.command.first().context("no program was named")?;
+    let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
+    output::clear(&output, args.force)?;
+    let options = session::Options {
+        command: args.command.clone(),
+        spool: spool_of(&output),
+        stack_depth: args.stack_depth,
+        ring_bytes: args.ring_size,
+        mark_signal: args.mark_signal.unwrap_or(0),
+        samples: Duration::from_millis(args.samples.into()),
+        detach_children: args.detach_children,
+        spool_limit_bytes: args.spool_limit,
+    };
+    let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
+    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let mut last = session_rate();
+    let recorded = session::record(&options, &mut |progress| match progress {
+        session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
+        session::Progress::Waiting(pids) => {
+            let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
+            let text = format!(
+                "heaplab: {} has ended; still recording its descendants ({}): Ctrl-C leaves them",
+                program.display(),
+                pids.join(", ")
+            );
+            bar.suspend(|| eprintln!("{text}"));
+        }
+        session::Progress::Totals(totals) => bar.set_message(last(&totals)),
+    })?;
+    bar.finish_and_clear();
+    if let Some(reason) = recorded.nothing() {
+        output::discard_spool(&recorded.spool)?;
+        bail!("nothing was recorded: {reason}");
+    }
+    for process in &recorded.unrecorded {
+        eprintln!("heaplab: note: {} (process {}) was not recorded: it {}", process.executable.display(), process.pid, process.reason);
+    }
+    output::clear_bundle(&output, args.force)?;
+    let finishing = Finishing { spool: recorded.spool.clone(), output, symbols: !args.no_symbols, quiet, keep_spool: false };
+    let finished = recording::finish(&finishing)?;
+    recording::report(&finished, Some(&recorded), args.json)?;
+    let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
+    if main_missed {
+        bail!("the program that {} became was not recorded (see above)", program.display());
+    }
+    Ok(ExitCode::from(recorded.exit_code()))
+}
+
+/// The progress line, with the rate since the last one.
+fn session_rate() -> impl FnMut(&heaplab_record::drain::Totals) -> String {
+    let mut before = (std::time::Instant::now(), 0_u64);
+    move |totals| {
+        let now = std::time::Instant::now();
+        let seconds = now.duration_since(before.0).as_secs_f64().max(1e-3);
+        let rate = totals.events.saturating_sub(before.1) as f64 / seconds;
+        before = (now, totals.events);
+        format!(
+            "recording: {} events ({}/s), about {} live, spool {}",
+            recording::count(totals.events),
+            recording::count(rate as u64),
+            recording::bytes(totals.live_bytes_estimate),
+            recording::bytes(totals.spool_bytes)
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ring_sizes_are_powers_of_two_within_bounds() {
+        assert_eq!((ring_size("1M"), ring_size("65536"), ring_size("256k")), (Ok(1 << 20), Ok(65536), Ok(256 << 10)));
+        for wrong in ["", "M", "3M", "32K", "2G", "-1", "1T", "é"] {
+            assert!(ring_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn signals_have_names_and_numbers() {
+        assert_eq!((signal_number("USR2"), signal_number("SIGUSR1"), signal_number("34")), (Ok(12), Ok(10), Ok(34)));
+        for wrong in ["KILL", "9", "0", "65", "SEGV", ""] {
+            assert!(signal_number(wrong).is_err(), "{wrong}");
+        }
+    }
 }

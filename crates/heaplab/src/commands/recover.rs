@@ -1,13 +1,52 @@
 //! `heaplab recover`: finish a recording whose heaplab died.
 
-use anyhow::Result;
+use super::recording::{self, Finishing};
+use anyhow::{Result, bail};
+use heaplab_record::{control, mark::spool_of, output};
+use std::io::IsTerminal;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab recover`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  heaplab recover app.heaplab.spool                  writes app.heaplab and removes the spool
+  heaplab recover app.heaplab.spool -o other.heaplab --keep-spool
+
+Everything that the program had published is in the bundle, which says where the recording was cut.")]
+pub struct Args {
+    /// The spool folder that was left (or the bundle's name)
+    spool: PathBuf,
+    /// The bundle to write [default: the spool's name without .spool]
+    #[arg(short, long, value_name = "BUNDLE")]
+    output: Option<PathBuf>,
+    /// Replace a bundle of that name
+    #[arg(long)]
+    force: bool,
+    /// Leave the spool where it is
+    #[arg(long)]
+    keep_spool: bool,
+    /// Do not look functions up
+    #[arg(long)]
+    no_symbols: bool,
+    /// Write the summary as one line of JSON, the last on standard error
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab recover is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let spool = if spool_of(&args.spool).is_dir() { spool_of(&args.spool) } else { args.spool };
+    if control::is_running(&spool) {
+        bail!("{} belongs to a recording that is still running: it finishes itself when its program ends", spool.display());
+    }
+    let output = args.output.unwrap_or_else(|| output::output_of(&spool));
+    if !spool.is_dir() {
+        bail!("there is no spool {}: a recording that was finished has none", spool.display());
+    }
+    output::clear_bundle(&output, args.force)?;
+    let quiet = args.json || !std::io::stderr().is_terminal();
+    let finished = recording::finish(&Finishing { spool, output, symbols: !args.no_symbols, quiet, keep_spool: args.keep_spool })?;
+    recording::report(&finished, None, args.json)?;
+    Ok(ExitCode::SUCCESS)
 }

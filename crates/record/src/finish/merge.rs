@@ -153,8 +153,12 @@ impl<'a, S: EventSink> Merge<'a, S> {
         for parent in images.iter().filter_map(|image| image.parent) {
             children_left[parent] += 1;
         }
-        let mains: HashMap<_, usize> =
-            streams.iter().enumerate().filter(|(_, (_, stream))| !stream.id.nested).map(|(place, (_, stream))| (stream.id, place)).collect();
+        let mains: HashMap<_, usize> = streams
+            .iter()
+            .enumerate()
+            .filter(|(_, (_, stream))| !stream.id.nested)
+            .map(|(place, (_, stream))| (stream.id, place))
+            .collect();
         let mut states = Vec::new();
         let mut queue = BinaryHeap::new();
         for (place, (process, stream)) in streams.iter().enumerate() {
@@ -210,7 +214,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 continue;
             }
             let Some(Reverse((_, place))) = self.queue.pop() else { return Ok(()) };
-            self.limit = [self.queue.peek().map(|Reverse((key, _))| *key), action_key, deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
+            self.limit =
+                [self.queue.peek().map(|Reverse((key, _))| *key), action_key, deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
             self.run_stream(place)?;
         }
     }
@@ -228,7 +233,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 Ok(())
             }
             Action::Mark(name, pid) => {
-                let process = pid.and_then(|pid| self.builder.tables.processes.iter().rposition(|process| process.pid == pid)).map(|row| row as u32);
+                let process =
+                    pid.and_then(|pid| self.builder.tables.processes.iter().rposition(|process| process.pid == pid)).map(|row| row as u32);
                 let row = self.builder.add_mark(name, key, process);
                 self.emit(&Event { op: Op::Mark, object: u64::from(row), process: process.unwrap_or(0), ..Event::default() }, key)
             }
@@ -464,9 +470,8 @@ impl<'a, S: EventSink> Merge<'a, S> {
     #[cold]
     fn vacate(&mut self, place: usize, address: u64, stamp: u64) -> Result<Step, TraceError> {
         let process = self.states[place].process;
-        let releases = |open: &usize| {
-            *open != place && self.states[*open].process == process && self.streams[*open].current.old_address == address
-        };
+        let releases =
+            |open: &usize| *open != place && self.states[*open].process == process && self.streams[*open].current.old_address == address;
         if let Some(at) = self.open_reallocs.iter().position(releases) {
             let open = self.open_reallocs.swap_remove(at);
             self.states[open].realloc = ReallocState::Applied;

@@ -1,4 +1,203 @@
-//! Spool into bundle.
+//! Spool into bundle: order, identity, stacks, processes; the same for a recording that has just ended and for what a crash
+//! left behind.
+//!
+//! Memory is bounded by what lives at one moment and by distinct stacks, not by the number of events. The spool is read only;
+//! whoever calls removes it once the bundle has its name.
 
 pub mod address_map;
+pub mod allocator;
+pub mod facts;
 pub mod live_heap;
+pub mod merge;
+pub mod streams;
+pub mod tables;
+
+use crate::clock::{Clock, Moment};
+use crate::control::{CONTROL_FILE, ControlFacts};
+use crate::discover;
+use crate::error::RecordError;
+use crate::image::{Image, ImageDamage};
+use crate::mark;
+use crate::spool::EVENTS_FILE;
+use crate::spool::block::RingId;
+use crate::spool::note::Note;
+use crate::spool::reader::{BlockPlace, Index};
+use crate::symbolize;
+use heaplab_recorder::layout;
+use heaplab_trace::EventSink;
+use heaplab_trace::bundle::{BundleWriter, Meta};
+use heaplab_trace::tables::Tables;
+use merge::{Action, Counts, ImageInput, Merge};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fs;
+use std::path::{Path, PathBuf};
+use streams::{Files, Stream};
+
+/// A finished recording.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// The bundle.
+    pub output: PathBuf,
+    /// What `meta.json` says.
+    pub meta: Meta,
+    /// What was counted on the way.
+    pub counts: Counts,
+    /// Processes that were recorded.
+    pub processes: usize,
+    /// Bytes of the bundle's files.
+    pub bundle_bytes: u64,
+}
+
+/// How far finishing is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Rows written, of about so many.
+    Rows(u64, u64),
+    /// Looking names up.
+    Symbols,
+    /// Writing the tables.
+    Tables,
+}
+
+/// Everything in a spool but the records themselves.
+struct SpoolContent {
+    control: ControlFacts,
+    index: Index,
+    images: BTreeMap<(u32, u32), Image>,
+    losses: Vec<String>,
+}
+
+/// Finishes the spool into a bundle at `output`, which must not exist. `symbols`: look functions up.
+pub fn finish(
+    spool: &Path,
+    output: &Path,
+    symbols: Option<&heaplab_symbols::Options>,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<Finished, RecordError> {
+    let files = Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
+    let mut writer = BundleWriter::create(output)?;
+    let (mut tables, meta, counts) = merge_spool(&files, &mut writer, progress)?;
+    if let Some(options) = symbols {
+        progress(Progress::Symbols);
+        symbolize::symbolize(&mut tables, options);
+    }
+    progress(Progress::Tables);
+    writer.finish(&tables, meta.clone())?;
+    let processes = tables.processes.iter().filter(|process| process.refused.is_none()).count();
+    let entries = fs::read_dir(output).map_err(RecordError::io("cannot read", output))?;
+    let bundle_bytes = entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
+    let meta = Meta { events: counts.events, objects: counts.objects, duration_ns: meta.duration_ns.max(counts.last_ns), ..meta };
+    Ok(Finished { output: output.to_owned(), meta, counts, processes, bundle_bytes })
+}
+
+/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the recording.
+pub fn merge_spool<S: EventSink>(
+    files: &Files,
+    sink: &mut S,
+    progress: &mut dyn FnMut(Progress),
+) -> Result<(Tables, Meta, Counts), RecordError> {
+    let mut content = read_content(files)?;
+    let later = content.control.later.unwrap_or_else(Moment::now);
+    let clock = Clock::between(content.control.origin, later).ok_or_else(|| RecordError::NotASpool {
+        path: files.folder.clone(),
+        reason: String::from("its control page has no clock readings that fit together"),
+    })?;
+    let expected = content.index.rings.values().flatten().map(|block| u64::from(block.records)).sum();
+    let (inputs, streams) = inputs(files, &mut content);
+    let facts = facts::Facts::new(&content.control, inputs.iter().map(|input| &input.image), clock);
+    let mut actions: Vec<(u64, Action)> = Vec::new();
+    for (place, input) in inputs.iter().enumerate() {
+        let first = streams.iter().filter(|(of, _)| *of == place).map(|(_, stream)| stream.key).min();
+        actions.push((input.image.begin_counter.min(first.unwrap_or(u64::MAX)), Action::Begin(place)));
+    }
+    actions.extend(mark::read(&files.folder).into_iter().map(|mark| (mark.counter, Action::Mark(mark.name, mark.pid))));
+    actions.sort_by_key(|(counter, action)| (*counter, matches!(action, Action::Mark(..))));
+    let mut merge = Merge::new(files, clock, sink, inputs, streams);
+    merge.run(actions, &mut |rows| progress(Progress::Rows(rows, expected)))?;
+    let mut counts = merge.counts;
+    counts.objects = merge.objects();
+    content.losses.append(&mut merge.damage);
+    let unknown_stacks = merge.builder.unknown_stacks;
+    let rows = |pid: u32, seq: u32| merge.builder.row_of((pid, seq));
+    let samples = facts.samples(&content.index, rows);
+    let ends = facts.ends(&content.index, rows);
+    let mut tables = merge.builder.tables;
+    tables.samples = samples;
+    facts.complete(&mut tables, ends, &content.index);
+    let meta = facts.meta(&content, &counts, unknown_stacks, &tables);
+    Ok((tables, meta, counts))
+}
+
+fn read_content(files: &Files) -> Result<SpoolContent, RecordError> {
+    let folder = &files.folder;
+    let not_a_spool = |reason: String| RecordError::NotASpool { path: folder.clone(), reason };
+    let page = folder.join(CONTROL_FILE);
+    let control = ControlFacts::parse(&fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
+    let index = files.spool.index().map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?;
+    let mut losses = Vec::new();
+    let mut images = BTreeMap::new();
+    for key in discover::process_files(folder).map_err(RecordError::io("cannot list", folder))? {
+        let path = discover::process_path(folder, key);
+        match discover::read_image(folder, key).map_err(RecordError::io("cannot read", &path))? {
+            Ok(image) => {
+                if image.damaged {
+                    losses.push(format!("{} is damaged: some of process {}'s modules may be unknown", path.display(), key.0));
+                }
+                images.insert(key, image);
+            }
+            // The process was ended while it made the file: it had not recorded anything.
+            Err(ImageDamage::Unfinished | ImageDamage::Short) => {}
+            Err(damage) => losses.push(format!("{} was left out: {damage}", path.display())),
+        }
+    }
+    Ok(SpoolContent { control, index, images, losses })
+}
+
+/// The images in order of their beginning, and a stream for each ring of which there is anything.
+fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(usize, Stream)>) {
+    let mut rings: BTreeMap<RingId, Vec<BlockPlace>> = std::mem::take(&mut content.index.rings);
+    for id in ring_files(&files.folder) {
+        rings.entry(id).or_default();
+        rings.entry(RingId { nested: true, ..id }).or_default();
+    }
+    // Records whose process file is gone are records all the same.
+    for (id, blocks) in rings.iter().filter(|(_, blocks)| !blocks.is_empty()) {
+        let begin_counter = blocks.first().map_or(0, |block| block.base_stamp);
+        content.images.entry((id.pid, id.seq)).or_insert_with(|| {
+            content.losses.push(format!("process {} (image {}) has records but no process file: its stacks are unknown", id.pid, id.seq));
+            Image { pid: id.pid, seq: id.seq, began: layout::BEGAN_EXEC, begin_counter, ..Image::default() }
+        });
+    }
+    let started = content.index.notes.iter().find_map(|note| if let Note::Started { pid } = note { Some(*pid) } else { None });
+    let mut images: Vec<Image> = content.images.values().cloned().collect();
+    images.sort_by_key(|image| (image.begin_counter, image.pid, image.seq));
+    let places: HashMap<(u32, u32), usize> = images.iter().enumerate().map(|(place, image)| ((image.pid, image.seq), place)).collect();
+    let streams = rings
+        .into_iter()
+        .filter_map(|(id, blocks)| {
+            let place = *places.get(&(id.pid, id.seq))?;
+            Some((place, Stream::new(id, blocks, images[place].begin_counter)))
+        })
+        .collect();
+    let inputs = images
+        .into_iter()
+        .enumerate()
+        .map(|(place, image)| {
+            let parent = image.parent.and_then(|key| places.get(&key).copied()).filter(|parent| *parent < place);
+            let is_first = started == Some(image.pid) && image.seq == 0;
+            ImageInput { image, parent, is_first }
+        })
+        .collect();
+    (inputs, streams)
+}
+
+/// The ring files that are still there.
+fn ring_files(folder: &Path) -> BTreeSet<RingId> {
+    let Ok(entries) = fs::read_dir(folder) else { return BTreeSet::new() };
+    let id_of = |name: &str| {
+        let mut parts = name.strip_suffix(".ring")?.split('-').map(str::parse);
+        let id = RingId { pid: parts.next()?.ok()?, seq: parts.next()?.ok()?, ring: parts.next()?.ok()?, nested: false };
+        parts.next().is_none().then_some(id)
+    };
+    entries.flatten().filter_map(|entry| id_of(entry.file_name().to_str()?)).collect()
+}

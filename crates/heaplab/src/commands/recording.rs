@@ -1,0 +1,130 @@
+//! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
+
+use anyhow::{Context, Result};
+use heaplab_record::finish::{self, Finished, Progress};
+use heaplab_record::{output, session::Recorded};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+
+/// What to finish.
+pub struct Finishing {
+    /// The spool folder.
+    pub spool: PathBuf,
+    /// The bundle.
+    pub output: PathBuf,
+    /// Look functions up.
+    pub symbols: bool,
+    /// Show no progress.
+    pub quiet: bool,
+    /// Leave the spool where it is.
+    pub keep_spool: bool,
+}
+
+/// Finishes a spool; removes it once the bundle is there.
+pub fn finish(finishing: &Finishing) -> Result<Finished> {
+    let bar = if finishing.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let options = heaplab_symbols::Options::default();
+    let symbols = finishing.symbols.then_some(&options);
+    let finished = finish::finish(&finishing.spool, &finishing.output, symbols, &mut |progress| {
+        bar.set_message(match progress {
+            Progress::Rows(done, all) => format!("finishing: {} of {} events", count(done), count(all.max(done))),
+            Progress::Symbols => String::from("finishing: looking functions up"),
+            Progress::Tables => String::from("finishing: writing tables"),
+        });
+    })
+    .with_context(|| format!("{} could not be finished; it is still there: try `heaplab recover` again", finishing.spool.display()))?;
+    bar.finish_and_clear();
+    if !finishing.keep_spool {
+        output::discard_spool(&finishing.spool)?;
+    }
+    Ok(finished)
+}
+
+/// Says what was recorded: on standard error, because standard output is the program's.
+pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> Result<()> {
+    let (meta, counts) = (&finished.meta, &finished.counts);
+    let status = recorded.and_then(|recorded| recorded.status);
+    if json {
+        let summary = serde_json::json!({
+            "bundle": finished.output.to_string_lossy(),
+            "bundle_bytes": finished.bundle_bytes,
+            "program": meta.program,
+            "allocator": meta.allocator,
+            "processes": finished.processes,
+            "events": counts.events,
+            "objects": counts.objects,
+            "peak_live_bytes": counts.peak_bytes,
+            "duration_ns": meta.duration_ns,
+            "cut": meta.cut,
+            "losses": meta.losses,
+            "exit_status": status.and_then(|status| status.code()),
+            "signal": status.and_then(|status| status.signal()),
+        });
+        eprintln!("{}", serde_json::to_string(&summary)?);
+        return Ok(());
+    }
+    if let Some(cut) = &meta.cut {
+        eprintln!("heaplab: the recording was cut: {cut}");
+    }
+    for loss in &meta.losses {
+        eprintln!("heaplab: lost: {loss}");
+    }
+    match status.map(|status| (status.code(), status.signal())) {
+        Some((Some(0), _)) | None => {}
+        Some((Some(code), _)) => eprintln!("heaplab: the program ended with status {code}"),
+        Some((None, signal)) => eprintln!("heaplab: the program was ended by signal {}", signal.unwrap_or(0)),
+    }
+    let processes = if finished.processes == 1 { String::new() } else { format!(" of {} processes", finished.processes) };
+    eprintln!(
+        "heaplab: recorded {} events{processes}, {} objects, peak {} live, in {} ({})",
+        count(counts.events),
+        count(counts.objects),
+        bytes(counts.peak_bytes),
+        finished.output.display(),
+        bytes(finished.bundle_bytes)
+    );
+    eprintln!("heaplab: next: heaplab report {}", finished.output.display());
+    Ok(())
+}
+
+/// A number with thousands apart: 2,483,112.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes in the unit that a person would choose: "12.3 MiB".
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    if number < 1024 {
+        return format!("{number} bytes");
+    }
+    let mut value = number as f64 / 1024.0;
+    let mut unit = 0;
+    while value >= 1000.0 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        assert_eq!([0, 999, 1000, 2_483_112].map(count), ["0", "999", "1,000", "2,483,112"]);
+        assert_eq!([0, 1023, 1024, 5 << 20].map(bytes), ["0 bytes", "1023 bytes", "1.0 KiB", "5.0 MiB"]);
+        assert_eq!(bytes(u64::MAX), "16384.0 PiB");
+    }
+}

@@ -1,0 +1,210 @@
+//! What is known of a recording beside its events: how processes ended, samples, where it was cut, what was lost.
+
+use super::SpoolContent;
+use super::allocator;
+use super::merge::Counts;
+use super::tables::text_of;
+use crate::clock::Clock;
+use crate::control::ControlFacts;
+use crate::image::Image;
+use crate::spool::note::{How, Note};
+use crate::spool::reader::Index;
+use heaplab_recorder::layout;
+use heaplab_trace::bundle::Meta;
+use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
+use std::collections::HashMap;
+use std::path::Path;
+
+/// A row of `processes` and how and when it ended.
+pub type End = (u32, Ended, Option<u64>);
+
+/// What the process files said, apart from what merging needs of them.
+#[derive(Debug)]
+pub struct Facts {
+    clock: Clock,
+    exits: HashMap<(u32, u32), (i32, u64)>,
+    execs: HashMap<(u32, u32), u64>,
+    keys: Vec<(u32, u32)>,
+    lost: [u64; layout::LOST_REASONS],
+    /// The earliest cut of a process, and why.
+    cut: Option<(u64, u32)>,
+    architecture: Option<u32>,
+    refused: Option<(u32, u32, i32, u32)>,
+}
+
+impl Facts {
+    /// From the control page, the notes and the images.
+    pub fn new<'a>(control: &ControlFacts, images: impl Iterator<Item = &'a Image>, clock: Clock) -> Facts {
+        let mut facts = Facts {
+            clock,
+            exits: HashMap::new(),
+            execs: HashMap::new(),
+            keys: Vec::new(),
+            lost: [0; layout::LOST_REASONS],
+            cut: None,
+            architecture: None,
+            refused: control.refused,
+        };
+        for image in images {
+            let key = (image.pid, image.seq);
+            facts.keys.push(key);
+            if let Some(exit) = image.exit {
+                facts.exits.insert(key, exit);
+            }
+            if let (layout::BEGAN_EXEC, Some(before)) = (image.began, image.seq.checked_sub(1)) {
+                facts.execs.insert((image.pid, before), image.begin_counter);
+            }
+            for (sum, lost) in facts.lost.iter_mut().zip(image.lost) {
+                *sum = sum.saturating_add(lost);
+            }
+            facts.cut = facts.cut.into_iter().chain(image.cut).min();
+            facts.architecture = facts.architecture.or(Some(image.architecture));
+        }
+        facts
+    }
+
+    /// The samples in order of time.
+    pub fn samples(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<Sample> {
+        let mut samples: Vec<Sample> = index
+            .notes
+            .iter()
+            .filter_map(|note| {
+                let Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes } = *note else { return None };
+                let time_ns = self.clock.ns(counter);
+                Some(Sample { time_ns, process: row(pid, seq)?, resident_bytes, resident_anonymous_bytes, committed_bytes: 0 })
+            })
+            .collect();
+        samples.sort_by_key(|sample| sample.time_ns);
+        samples
+    }
+
+    /// How each image ended. What heaplab saw comes before what the process said of itself.
+    pub fn ends(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<End> {
+        let seen: HashMap<(u32, u32), (How, u64)> = index
+            .notes
+            .iter()
+            .filter_map(
+                |note| if let Note::Ended { counter, pid, seq, how } = note { Some(((*pid, *seq), (*how, *counter))) } else { None },
+            )
+            .collect();
+        let end_of = |key: &(u32, u32)| {
+            let said = self.exits.get(key).copied();
+            let (how, counter) = match (seen.get(key), self.execs.get(key), said) {
+                (Some((How::Exited(status), counter)), ..) => (Ended::Exited(*status), Some(said.map_or(*counter, |(_, said)| said))),
+                (Some((How::Signalled(signal), counter)), ..) => (Ended::Signalled(*signal), Some(*counter)),
+                (Some((How::Running, _)), ..) => (Ended::Unknown, None),
+                (_, Some(counter), _) => (Ended::Exec, Some(*counter)),
+                // exit() takes an int and keeps its low byte.
+                (_, None, Some((status, counter))) => (Ended::Exited(status & 0xff), Some(counter)),
+                (Some((_, counter)), None, None) => (Ended::Unknown, Some(*counter)),
+                (None, None, None) => (Ended::Unknown, None),
+            };
+            Some((row(key.0, key.1)?, how, counter.map(|counter| self.clock.ns(counter))))
+        };
+        self.keys.iter().filter_map(end_of).collect()
+    }
+
+    /// Writes the ends into the tables, and a row for each process that was seen but not recorded.
+    pub fn complete(&self, tables: &mut Tables, ends: Vec<End>, index: &Index) {
+        for (row, ended, ended_ns) in ends {
+            if let Some(process) = tables.processes.get_mut(row as usize) {
+                (process.ended, process.ended_ns) = (ended, ended_ns);
+            }
+        }
+        for note in &index.notes {
+            if let Note::Unrecorded { pid, executable, reason } = note {
+                let refused = Some(reason.clone());
+                tables.processes.push(Process {
+                    pid: *pid,
+                    executable: executable.clone(),
+                    began: Began::Exec,
+                    refused,
+                    ..Process::default()
+                });
+            }
+        }
+    }
+
+    /// `meta.json`.
+    pub(super) fn meta(&self, content: &SpoolContent, counts: &Counts, unknown_stacks: u64, tables: &Tables) -> Meta {
+        let (command, began_unix_s, writer) = content
+            .index
+            .notes
+            .iter()
+            .find_map(|note| {
+                if let Note::Began { command, unix_s, writer } = note { Some((command.join(" "), *unix_s, writer.clone())) } else { None }
+            })
+            .unwrap_or_default();
+        let architecture = match self.architecture {
+            Some(layout::X86_64) => "x86_64",
+            Some(layout::AARCH64) => "aarch64",
+            _ => std::env::consts::ARCH,
+        };
+        let last_seen = content.control.later.map_or(0, |later| self.clock.ns(later.counter));
+        Meta {
+            writer: if writer.is_empty() { format!("heaplab {}", env!("CARGO_PKG_VERSION")) } else { writer },
+            program: command,
+            allocator: allocator::name(tables),
+            death_rule: String::from("freed by the program"),
+            stack_depth: content.control.stack_depth,
+            cut: self.cut_text(&content.index, counts),
+            losses: self.losses(content, counts, unknown_stacks),
+            duration_ns: counts.last_ns.max(last_seen),
+            began_unix_s,
+            architecture: architecture.to_owned(),
+            ..Meta::default()
+        }
+    }
+
+    fn cut_text(&self, index: &Index, counts: &Counts) -> Option<String> {
+        let last = counts.last_ns as f64 / 1e9;
+        let noted = index.notes.iter().rev().find_map(|note| if let Note::Cut { text } = note { Some(text.clone()) } else { None });
+        let is_complete = index.notes.iter().any(|note| matches!(note, Note::Complete { .. }));
+        match (noted, index.damage, self.cut) {
+            (Some(text), ..) => Some(text),
+            (None, None, None) if is_complete => None,
+            (None, _, Some((counter, reason))) => {
+                let at = self.clock.ns(counter) as f64 / 1e9;
+                let why = if reason == layout::CUT_DRAINER_DEAD { "heaplab was ended" } else { "heaplab stopped the recording" };
+                Some(format!("{why}; the program recorded on until {at:.3} s, then ran on unrecorded"))
+            }
+            (None, Some(damage), None) => {
+                Some(format!("the spool is whole up to byte {} only ({damage}); the last event is at {last:.3} s", index.sound_bytes))
+            }
+            (None, None, None) => Some(format!("heaplab was ended before the recording was; the last event is at {last:.3} s")),
+        }
+    }
+
+    fn losses(&self, content: &SpoolContent, counts: &Counts, unknown_stacks: u64) -> Vec<String> {
+        let mut losses: Vec<String> = Vec::new();
+        let mut add = |count: u64, text: &str| {
+            if count > 0 {
+                losses.push(format!("{count} {text}"));
+            }
+        };
+        add(self.lost[layout::LOST_NESTED_FULL], "events inside of other events (signal handlers): their ring was full");
+        add(self.lost[layout::LOST_NESTED_DEEPER], "events inside of events inside of events");
+        add(self.lost[layout::LOST_NO_RING], "events of threads for which no ring could be made");
+        add(self.lost[layout::LOST_NODES_FULL], "stacks (their events are there): the tree of stacks was full");
+        add(self.lost[layout::LOST_RECORDS_FULL], "records of modules");
+        add(self.lost[layout::LOST_STACK_BOUNDS], "stacks cut short: where their memory lies could not be told");
+        add(self.lost[layout::LOST_MARK_LONG], "names of marks, cut at 256 bytes");
+        add(unknown_stacks, "stacks that the recorder's tree does not hold");
+        add(counts.unknown_frees, "frees of blocks whose allocation was not recorded; left out");
+        add(counts.unknown_reallocs, "reallocations of blocks whose allocation was not recorded; taken as allocations");
+        add(counts.ended_by_reuse, "objects whose free was not recorded; ended where their address was handed out again");
+        add(counts.after_cut, "events after the recording was cut; left out");
+        if let Some((count, pid, errno, step)) = self.refused {
+            let step = ["", "its file", "its stacks' file", "a ring's file", "mapped memory"].get(step as usize).copied().unwrap_or("");
+            let error = std::io::Error::from_raw_os_error(errno);
+            losses.push(format!("{count} processes could not record (the last: {pid}, which could not have {step}: {error})"));
+        }
+        let noted = content.index.notes.iter().filter_map(|note| if let Note::Loss { text } = note { Some(text.clone()) } else { None });
+        losses.extend(noted.chain(content.losses.iter().cloned()));
+        losses.extend(content.index.notes.iter().filter_map(|note| {
+            let Note::Unrecorded { pid, executable, reason } = note else { return None };
+            Some(format!("process {pid} ({}) was not recorded: it {reason}", text_of(Path::new(executable).as_os_str().as_encoded_bytes())))
+        }));
+        losses
+    }
+}
