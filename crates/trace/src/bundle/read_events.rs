@@ -6,8 +6,8 @@ use crate::parquet::read::{ColumnReader, FileReader, Stretch};
 use crate::tables::Tables;
 use crate::{Event, EventSource, Family, Flags, Op, Origin, TraceError};
 
-/// Events of a batch at most: what stays in the second-level cache.
-const BATCH: usize = 8 * 1024;
+/// Events of a batch at most: what stays in the nearest caches while column after column is set in it.
+const BATCH: usize = 512;
 
 /// The events of a bundle.
 #[derive(Debug)]

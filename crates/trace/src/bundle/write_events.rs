@@ -4,16 +4,21 @@ use super::columns::{COLUMNS, FAMILIES, OPS, ORIGINS};
 use crate::parquet::PAGE_ROWS;
 use crate::parquet::encode::Present;
 use crate::parquet::footer::RowGroup;
+use crate::parquet::schema::{Column, Kind};
 use crate::parquet::write::{ColumnWriter, FileWriter, Squeeze};
 use crate::{Event, Flags, Op};
 use std::io::Write;
+
+/// Events whose columns are gathered at once: what stays in the nearest caches. A multiple of 8.
+const BATCH: usize = 512;
 
 /// Collects events into pages.
 #[derive(Debug)]
 pub struct EventWriter<W: Write> {
     file: FileWriter<W>,
-    page: Vec<Event>,
-    scratch: Scratch,
+    batch: Vec<Event>,
+    page: Vec<Gathered>,
+    page_rows: usize,
     counts: Counts,
 }
 
@@ -28,60 +33,67 @@ pub struct Counts {
     pub end_ns: u64,
 }
 
-/// Values and the bits of those present, for one column of one page.
-#[derive(Debug, Default)]
-struct Scratch {
-    values: Vec<u64>,
-    bits: Vec<u8>,
-}
-
 impl<W: Write> EventWriter<W> {
     /// Begins a file.
     pub fn new(out: W) -> std::io::Result<EventWriter<W>> {
         let file = FileWriter::new(out, &COLUMNS)?;
-        Ok(EventWriter { file, page: Vec::with_capacity(PAGE_ROWS), scratch: Scratch::default(), counts: Counts::default() })
+        let page = COLUMNS.iter().map(|_| Gathered::default()).collect();
+        Ok(EventWriter { file, batch: Vec::with_capacity(BATCH), page, page_rows: 0, counts: Counts::default() })
     }
 
     /// Takes the next event.
     #[inline]
     pub fn push(&mut self, event: &Event) -> std::io::Result<()> {
-        self.page.push(*event);
-        if self.page.len() == PAGE_ROWS { self.flush() } else { Ok(()) }
+        self.batch.push(*event);
+        if self.batch.len() == BATCH { self.gather() } else { Ok(()) }
     }
 
     /// Whether no event was taken so far.
     pub fn is_empty(&self) -> bool {
-        self.counts.events == 0 && self.page.is_empty()
+        self.counts.events == 0 && self.batch.is_empty()
+    }
+
+    /// Takes the batch apart into columns.
+    fn gather(&mut self) -> std::io::Result<()> {
+        if self.batch.is_empty() {
+            return Ok(());
+        }
+        let spread = Spread::of(&self.batch);
+        self.counts.events += self.batch.len() as u64;
+        self.counts.objects += spread.births;
+        self.counts.end_ns = self.counts.end_ns.max(spread.end_ns);
+        for (column, gathered) in COLUMNS.iter().zip(&mut self.page) {
+            gather_column(column.name, &self.batch, &spread, gathered);
+        }
+        self.page_rows += self.batch.len();
+        self.batch.clear();
+        if self.page_rows >= PAGE_ROWS { self.flush() } else { Ok(()) }
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        let (page, scratch) = (&self.page, &mut self.scratch);
-        if page.is_empty() {
-            return Ok(());
+        let (rows, page) = (self.page_rows, &mut self.page);
+        if rows > 0 {
+            self.file.page(rows, |index, column, squeeze| write_column(index, &mut page[index], column, squeeze))?;
         }
-        self.counts.events += page.len() as u64;
-        let spread = Spread::of(page);
-        self.counts.objects += spread.births;
-        self.counts.end_ns = self.counts.end_ns.max(spread.end_ns);
-        self.file.page(page.len(), |index, column, squeeze| write_column(index, page, &spread, scratch, column, squeeze))?;
-        self.page.clear();
+        self.page_rows = 0;
         Ok(())
     }
 
     /// Writes what is left; gives back what was written to, and the row groups.
     pub fn finish(mut self) -> std::io::Result<(W, Vec<RowGroup>, Counts)> {
+        self.gather()?;
         self.flush()?;
-        let counts = self.counts;
         let (out, groups) = self.file.finish(&[("heaplab.format_version".into(), super::FORMAT_VERSION.to_string())])?;
-        Ok((out, groups, counts))
+        Ok((out, groups, self.counts))
     }
 }
 
-/// Which fields vary within a page: most columns of most pages hold one value.
+/// Which fields vary within a batch: most columns of most batches hold one value.
 #[derive(Debug)]
 struct Spread {
-    /// For each field the bits in which some event differs from the first, in a struct of the same shape.
+    /// For fields that are mostly zero their bits in any event, for others the bits in which some event differs from the first.
     varies: Event,
+    op: u16,
     flags: u16,
     origin: u8,
     family: u8,
@@ -90,11 +102,12 @@ struct Spread {
 }
 
 impl Spread {
-    fn of(page: &[Event]) -> Spread {
-        let first = &page[0];
-        let mut spread = Spread { varies: Event::default(), flags: 0, origin: 0, family: 0, births: 0, end_ns: 0 };
+    fn of(batch: &[Event]) -> Spread {
+        let first = &batch[0];
+        let mut spread = Spread { varies: Event::default(), op: 0, flags: 0, origin: 0, family: 0, births: 0, end_ns: 0 };
         let varies = &mut spread.varies;
-        for event in page {
+        for event in batch {
+            spread.op |= 1 << event.op as u16;
             spread.flags |= event.flags.0;
             spread.family |= event.family as u8 ^ first.family as u8;
             spread.origin |= event.origin as u8;
@@ -104,14 +117,17 @@ impl Spread {
             varies.stack |= event.stack;
             varies.arena |= event.arena ^ first.arena;
             varies.collection |= event.collection;
-            varies.field |= event.field;
             varies.address |= event.address;
-            varies.target |= event.target;
             varies.usable |= event.usable;
             spread.births += u64::from(event.op == Op::Alloc && event.counts());
             spread.end_ns = spread.end_ns.max(event.time_ns);
         }
         spread
+    }
+
+    /// Whether an operation of this set is among them.
+    fn any(&self, set: u16) -> bool {
+        self.op & set != 0
     }
 }
 
@@ -136,112 +152,170 @@ const fn is(event: &Event, set: u16) -> bool {
     set >> (event.op as u16) & 1 == 1
 }
 
-fn write_column(
-    index: usize,
-    page: &[Event],
-    spread: &Spread,
-    scratch: &mut Scratch,
-    column: &mut ColumnWriter,
-    squeeze: &mut Squeeze,
-) -> std::io::Result<()> {
-    let first = &page[0];
-    let varies = &spread.varies;
-    let mut to = To { page, scratch, column, squeeze };
-    match COLUMNS[index].name {
-        "op" => to.named(&OPS, true, |event| event.op as u8),
-        "object" => to.optional(true, |event| (is(event, WITH_OBJECT) && !born_nothing(event), event.object)),
-        "size" => to.optional(true, |event| (is(event, WITH_SIZE), event.size)),
-        "usable" => to.optional(varies.usable != 0, |event| (event.usable != 0, event.usable)),
-        "alignment" => to.optional(varies.align_log2 != 0, |event| (event.align_log2 != 0, 1u64.wrapping_shl(event.align_log2.into()))),
-        "zeroed" => to.flag(spread, Flags::ZEROED),
-        "moved" => to.flag(spread, Flags::MOVED),
-        "failed" => to.flag(spread, Flags::FAILED),
-        "inherited" => to.flag(spread, Flags::INHERITED),
-        "direct_to_old" => to.flag(spread, Flags::DIRECT_TO_OLD),
-        "family" => to.named(&FAMILIES, spread.family != 0, |event| event.family as u8),
-        "process" => to.required(varies.process != 0, first.process.into(), |event| event.process.into()),
-        "thread" => to.required(varies.thread != 0, first.thread.into(), |event| event.thread.into()),
-        "stack" => to.optional(varies.stack != 0, |event| (event.stack != 0, event.stack.into())),
-        "arena" => to.required(varies.arena != 0, first.arena.into(), |event| event.arena.into()),
-        "time_ns" => to.required(true, 0, |event| event.time_ns),
-        "address" => to.optional(varies.address != 0, |event| (event.address != 0, event.address)),
-        "origin" => to.origins(spread.origin != 0),
-        "collection" => to.optional(true, |event| (is(event, COLLECTIONS) || event.collection != 0, event.collection.into())),
-        "field" => to.optional(true, |event| (is(event, REFERENCES), event.field.into())),
-        "target" => to.optional(true, |event| (is(event, REFERENCES), event.target)),
-        "mark" => to.optional(true, |event| (is(event, MARKS), event.object)),
-        other => unreachable!("column {other} has no field"),
-    }
-}
-
 /// A failed allocation: no object came of it.
 fn born_nothing(event: &Event) -> bool {
     event.op == Op::Alloc && event.has(Flags::FAILED)
 }
 
-/// One column of one page on its way out.
-struct To<'a> {
-    page: &'a [Event],
-    scratch: &'a mut Scratch,
-    column: &'a mut ColumnWriter,
-    squeeze: &'a mut Squeeze,
+fn gather_column(name: &str, batch: &[Event], spread: &Spread, to: &mut Gathered) {
+    let varies = &spread.varies;
+    match name {
+        "op" => to.required(batch, !spread.op.is_power_of_two(), |event| event.op as u64),
+        "object" => to.optional(batch, true, |event| (is(event, WITH_OBJECT) && !born_nothing(event), event.object)),
+        "size" => to.optional(batch, spread.any(WITH_SIZE), |event| (is(event, WITH_SIZE), event.size)),
+        "usable" => to.optional(batch, varies.usable != 0, |event| (event.usable != 0, event.usable)),
+        "alignment" => {
+            let alignment = |event: &Event| 1u64.wrapping_shl(event.align_log2.into());
+            to.optional(batch, varies.align_log2 != 0, |event| (event.align_log2 != 0, alignment(event)));
+        }
+        "zeroed" => to.flag(batch, spread, Flags::ZEROED),
+        "moved" => to.flag(batch, spread, Flags::MOVED),
+        "failed" => to.flag(batch, spread, Flags::FAILED),
+        "inherited" => to.flag(batch, spread, Flags::INHERITED),
+        "direct_to_old" => to.flag(batch, spread, Flags::DIRECT_TO_OLD),
+        "family" => to.required(batch, spread.family != 0, |event| event.family as u64),
+        "process" => to.required(batch, varies.process != 0, |event| event.process.into()),
+        "thread" => to.required(batch, varies.thread != 0, |event| event.thread.into()),
+        "stack" => to.optional(batch, varies.stack != 0, |event| (event.stack != 0, event.stack.into())),
+        "arena" => to.required(batch, varies.arena != 0, |event| event.arena.into()),
+        "time_ns" => to.required(batch, true, |event| event.time_ns),
+        "address" => to.optional(batch, varies.address != 0, |event| (event.address != 0, event.address)),
+        "origin" => to.optional(batch, spread.origin != 0, |event| (event.origin as u8 != 0, event.origin as u64)),
+        "collection" => {
+            let any = varies.collection != 0 || spread.any(COLLECTIONS);
+            to.optional(batch, any, |event| (is(event, COLLECTIONS) || event.collection != 0, event.collection.into()));
+        }
+        "field" => to.optional(batch, spread.any(REFERENCES), |event| (is(event, REFERENCES), event.field.into())),
+        "target" => to.optional(batch, spread.any(REFERENCES), |event| (is(event, REFERENCES), event.target)),
+        "mark" => to.optional(batch, spread.any(MARKS), |event| (is(event, MARKS), event.object)),
+        other => unreachable!("column {other} has no field"),
+    }
 }
 
-impl To<'_> {
-    fn named(&mut self, names: &[&str], varies: bool, number: impl Fn(&Event) -> u8) -> std::io::Result<()> {
-        let page = if varies { self.page } else { &self.page[..1] };
-        self.column.named(names, page.iter().map(|event| number(event).into()), self.page.len(), self.squeeze)
-    }
-
-    fn origins(&mut self, any: bool) -> std::io::Result<()> {
-        if !any {
-            return self.column.nulls(self.page.len(), self.squeeze);
+fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, squeeze: &mut Squeeze) -> std::io::Result<()> {
+    let Column { name, kind, optional, .. } = COLUMNS[index];
+    let rows = from.rows;
+    let names: &[&str] = match name {
+        "op" => &OPS,
+        "family" => &FAMILIES,
+        "origin" => &ORIGINS,
+        _ => &[],
+    };
+    match (kind, from.constant.take()) {
+        (_, Some(Cell::Null)) => column.nulls(rows, squeeze)?,
+        (Kind::Bool, Some(Cell::Value(value))) => column.booleans((0..rows).map(|_| value != 0), squeeze)?,
+        (Kind::Bool, None) => column.booleans(from.values.iter().map(|value| *value != 0), squeeze)?,
+        (Kind::Text, Some(Cell::Value(value))) => column.named(names, std::iter::once(value as u32), Present::All, rows, squeeze)?,
+        (_, Some(Cell::Value(value))) => column.constant(value, rows, squeeze)?,
+        (_, None) => {
+            let present = match from.values.len() {
+                0 => Present::None,
+                filled if filled == rows || !optional => Present::All,
+                _ => Present::Bits(&from.bits),
+            };
+            if kind == Kind::Text {
+                column.named(names, from.values.iter().map(|value| *value as u32), present, rows, squeeze)?;
+            } else {
+                column.integers(&from.values, present, rows, squeeze)?;
+            }
         }
-        let origins = self.page.iter().map(|event| (event.origin as usize != 0).then(|| ORIGINS[event.origin as usize]));
-        self.column.texts(origins, self.squeeze)
+    }
+    from.clear();
+    Ok(())
+}
+
+/// One column of the page that is being filled: one cell for all rows as long as that is true, then values.
+#[derive(Debug, Default)]
+struct Gathered {
+    rows: usize,
+    constant: Option<Cell>,
+    /// The values that are not null.
+    values: Vec<u64>,
+    /// Which rows are not null, least significant bit first; kept for optional columns only.
+    bits: Vec<u8>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Cell {
+    Null,
+    Value(u64),
+}
+
+impl Gathered {
+    fn clear(&mut self) {
+        self.rows = 0;
+        self.constant = None;
+        self.values.clear();
+        self.bits.clear();
     }
 
-    fn flag(&mut self, spread: &Spread, flag: Flags) -> std::io::Result<()> {
-        if spread.flags & flag.0 == 0 {
-            return self.column.booleans(self.page.iter().map(|_| false), self.squeeze);
+    /// All rows of a batch have this cell.
+    fn same(&mut self, cell: Cell, rows: usize) {
+        if self.rows == 0 {
+            self.constant = Some(cell);
         }
-        self.column.booleans(self.page.iter().map(|event| event.has(flag)), self.squeeze)
+        if self.constant == Some(cell) {
+            self.rows += rows;
+            return;
+        }
+        self.write_out();
+        self.repeat(cell, rows);
+        self.rows += rows;
     }
 
-    fn required(&mut self, varies: bool, first: u64, value: impl Fn(&Event) -> u64) -> std::io::Result<()> {
+    /// From here on the rows are kept one by one.
+    fn write_out(&mut self) {
+        if let Some(cell) = self.constant.take() {
+            self.repeat(cell, self.rows);
+        }
+    }
+
+    fn repeat(&mut self, cell: Cell, rows: usize) {
+        let byte = match cell {
+            Cell::Null => 0,
+            Cell::Value(value) => {
+                self.values.resize(self.values.len() + rows, value);
+                0xff
+            }
+        };
+        self.bits.resize(self.bits.len() + rows.div_ceil(8), byte);
+    }
+
+    fn required(&mut self, batch: &[Event], varies: bool, value: impl Fn(&Event) -> u64) {
         if !varies {
-            return self.column.constant(first, self.page.len(), self.squeeze);
+            return self.same(Cell::Value(value(&batch[0])), batch.len());
         }
-        self.scratch.values.clear();
-        self.scratch.values.extend(self.page.iter().map(value));
-        self.column.integers(&self.scratch.values, Present::All, self.page.len(), self.squeeze)
+        self.write_out();
+        self.values.extend(batch.iter().map(value));
+        self.rows += batch.len();
     }
 
-    fn optional(&mut self, any: bool, value: impl Fn(&Event) -> (bool, u64)) -> std::io::Result<()> {
-        let rows = self.page.len();
-        if !any {
-            return self.column.nulls(rows, self.squeeze);
+    fn flag(&mut self, batch: &[Event], spread: &Spread, flag: Flags) {
+        if spread.flags & flag.0 == 0 {
+            return self.same(Cell::Value(0), batch.len());
         }
-        let Scratch { values, bits } = &mut *self.scratch;
-        values.resize(rows, 0);
-        bits.clear();
-        let mut filled = 0;
-        for eight in self.page.chunks(8) {
+        self.required(batch, true, |event| u64::from(event.has(flag)));
+    }
+
+    fn optional(&mut self, batch: &[Event], any: bool, value: impl Fn(&Event) -> (bool, u64)) {
+        if !any {
+            return self.same(Cell::Null, batch.len());
+        }
+        self.write_out();
+        let mut filled = self.values.len();
+        self.values.resize(filled + batch.len(), 0);
+        for eight in batch.chunks(8) {
             let mut byte = 0;
             for (index, event) in eight.iter().enumerate() {
                 // Written always, kept only where present: no branch on what alternates.
                 let (present, value) = value(event);
-                values[filled] = value;
+                self.values[filled] = value;
                 filled += usize::from(present);
                 byte |= u8::from(present) << index;
             }
-            bits.push(byte);
+            self.bits.push(byte);
         }
-        let present = match filled {
-            0 => Present::None,
-            _ if filled == rows => Present::All,
-            _ => Present::Bits(bits),
-        };
-        self.column.integers(&values[..filled], present, rows, self.squeeze)
+        self.values.truncate(filled);
+        self.rows += batch.len();
     }
 }

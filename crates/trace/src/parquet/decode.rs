@@ -21,15 +21,15 @@ pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault
     if count == 0 {
         return Ok(());
     }
-    out.reserve(count);
-    out.push(first);
+    out.resize(count, 0);
+    out[0] = first;
     let (minis, per_mini) = (minis as usize, (block / minis) as usize);
-    let mut previous = first;
-    while out.len() < count {
+    let (mut previous, mut filled) = (first, 1);
+    while filled < count {
         let least = reader.signed()? as u64;
         let widths = reader.take(minis)?;
         for width in widths {
-            let wanted = per_mini.min(count - out.len());
+            let wanted = per_mini.min(count - filled);
             if wanted == 0 {
                 break;
             }
@@ -43,23 +43,39 @@ pub fn delta(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault
             if packed.len() * 8 < wanted * width {
                 return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
             }
-            unpack(packed, width, wanted, |difference| {
-                previous = previous.wrapping_add(least).wrapping_add(difference);
-                out.push(previous);
-            });
+            let mini = &mut out[filled..filled + wanted];
+            unpack(packed, width, mini, |difference| difference);
+            for value in mini {
+                previous = previous.wrapping_add(least).wrapping_add(*value);
+                *value = previous;
+            }
+            filled += wanted;
         }
     }
     Ok(())
 }
 
-/// Calls `each` with `count` values of `width` bits; `packed` holds at least so many.
-fn unpack(packed: &[u8], width: usize, count: usize, mut each: impl FnMut(u64)) {
+/// Fills `out` with values of `width` bits; `packed` holds at least so many.
+fn unpack<T>(packed: &[u8], width: usize, out: &mut [T], convert: impl Fn(u64) -> T) {
     match width {
-        0 => (0..count).for_each(|_| each(0)),
-        8 => packed[..count].iter().for_each(|byte| each(u64::from(*byte))),
-        16 => packed.as_chunks::<2>().0[..count].iter().for_each(|pair| each(u64::from(u16::from_le_bytes(*pair)))),
-        32 => packed.as_chunks::<4>().0[..count].iter().for_each(|four| each(u64::from(u32::from_le_bytes(*four)))),
-        _ => (0..count).for_each(|index| each(bits_at(packed, index * width, width))),
+        0 => out.iter_mut().for_each(|out| *out = convert(0)),
+        1 => {
+            for (eight, byte) in out.chunks_mut(8).zip(packed) {
+                for (bit, out) in eight.iter_mut().enumerate() {
+                    *out = convert(u64::from(byte >> bit & 1));
+                }
+            }
+        }
+        8 => out.iter_mut().zip(packed).for_each(|(out, byte)| *out = convert(u64::from(*byte))),
+        16 => {
+            let pairs = packed.as_chunks::<2>().0;
+            out.iter_mut().zip(pairs).for_each(|(out, pair)| *out = convert(u64::from(u16::from_le_bytes(*pair))));
+        }
+        32 => {
+            let fours = packed.as_chunks::<4>().0;
+            out.iter_mut().zip(fours).for_each(|(out, four)| *out = convert(u64::from(u32::from_le_bytes(*four))));
+        }
+        _ => out.iter_mut().enumerate().for_each(|(index, out)| *out = convert(bits_at(packed, index * width, width))),
     }
 }
 
@@ -112,8 +128,9 @@ pub fn hybrid(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Res
             if values == 0 || packed.len() * 8 < values * width {
                 return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
             }
-            out.reserve(values);
-            unpack(packed, width, values, |value| out.push(value as u32));
+            let filled = out.len();
+            out.resize(filled + values, 0);
+            unpack(packed, width, &mut out[filled..], |value| value as u32);
         }
     }
     Ok(Runs::Mixed)
@@ -129,14 +146,22 @@ pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u32>) -> Result<(R
     Ok((runs, reader.rest()))
 }
 
-/// `count` booleans, one bit each.
-pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<(), Fault> {
+/// `count` booleans, one bit each; gives the one that all of them are, where that is so, and then leaves `out` empty.
+pub fn bits(bytes: &[u8], count: usize, out: &mut Vec<u64>) -> Result<Option<u64>, Fault> {
     out.clear();
     if bytes.len() * 8 < count {
         return Err(Fault::new(format!("{count} bits"), format!("{} bytes", bytes.len())));
     }
-    out.extend((0..count).map(|index| u64::from(bytes[index / 8] >> (index % 8) & 1)));
-    Ok(())
+    let whole = &bytes[..count / 8];
+    for (byte, value) in [(0u8, 0u64), (0xff, 1)] {
+        let rest = (count / 8 * 8..count).all(|index| u64::from(bytes[index / 8] >> (index % 8) & 1) == value);
+        if rest && whole.iter().all(|each| *each == byte) {
+            return Ok(Some(value));
+        }
+    }
+    out.resize(count, 0);
+    unpack(bytes, 1, out, |bit| bit);
+    Ok(None)
 }
 
 #[cfg(test)]
@@ -185,8 +210,8 @@ mod tests {
             let bit = |index: usize| values[index / width] >> (index % width) & 1 == 1;
             let mut packed = Vec::new();
             encode::bits((0..values.len() * width).map(bit), &mut packed);
-            let mut back = Vec::new();
-            unpack(&packed, width, values.len(), |value| back.push(value));
+            let mut back = vec![0; values.len()];
+            unpack(&packed, width, &mut back, |value| value);
             prop_assert_eq!(back, values.iter().map(|value| value & mask).collect::<Vec<_>>());
         }
 

@@ -114,6 +114,7 @@ pub struct ColumnReader {
     plain: Vec<u8>,
     zstd: Decompressor,
     values: Vec<u64>,
+    dense: Vec<u64>,
     indices: Vec<u32>,
     levels: Vec<u32>,
 }
@@ -163,6 +164,7 @@ impl ColumnReader {
             plain: Vec::new(),
             zstd: Decompressor::default(),
             values: Vec::new(),
+            dense: Vec::new(),
             indices: Vec::new(),
             levels: Vec::new(),
         }
@@ -341,11 +343,7 @@ impl ColumnReader {
                 Ok(None)
             }
             (2 | 8, Kind::I32 | Kind::U32 | Kind::I64 | Kind::U64 | Kind::Text) => self.dictionary_values(plain, values),
-            (0, Kind::Bool) => {
-                decode::bits(plain, values, &mut self.values)?;
-                let first = self.values[0];
-                Ok(self.values.iter().all(|value| *value == first).then_some(first))
-            }
+            (0, Kind::Bool) => decode::bits(plain, values, &mut self.values),
             (other, kind) => Err(Fault::new(
                 "an encoding of bundles (delta for integers, dictionary, plain booleans)",
                 format!("encoding {other} of a {kind:?} column"),
@@ -373,18 +371,16 @@ impl ColumnReader {
 
     /// Makes room for the nulls between the values.
     fn spread(&mut self) {
-        let rows = self.levels.len();
-        let mut from = self.values.len();
-        self.values.resize(rows, self.null);
-        // From the back, so that a value is read before its place is written.
-        for row in (0..rows).rev() {
-            if self.levels[row] != 0 {
-                from -= 1;
-                self.values[row] = self.values[from];
-            } else {
-                self.values[row] = self.null;
-            }
-        }
+        std::mem::swap(&mut self.values, &mut self.dense);
+        // One more, so that the place after the last value can be looked at.
+        self.dense.push(0);
+        self.values.clear();
+        let (dense, null, mut from) = (&self.dense, self.null, 0);
+        self.values.extend(self.levels.iter().map(|level| {
+            let value = dense[from];
+            from += *level as usize;
+            if *level == 0 { null } else { value }
+        }));
     }
 }
 

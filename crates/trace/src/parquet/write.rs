@@ -16,6 +16,11 @@ pub const DICTIONARY_LIMIT: usize = 64 * 1024;
 /// Bytes of distinct texts in a row group after which it ends.
 const TEXT_BYTES_PER_GROUP: usize = 8 << 20;
 
+/// Bits of the hash that [`Dictionary`] remembers recent values by.
+const RECENT_BITS: u32 = 10;
+/// No index: a dictionary has fewer values.
+const NOT_KNOWN: u32 = u32::MAX;
+
 const PLAIN: i32 = 0;
 const RLE: i32 = 3;
 const DELTA_BINARY_PACKED: i32 = 5;
@@ -169,15 +174,21 @@ impl ColumnWriter {
         self.data_page(rows, values.len(), encoding, squeeze)
     }
 
-    /// A page of numbers that stand for `names`; a single number stands for all rows.
+    /// A page of numbers that stand for `names`; a single number stands for all rows that are present.
     pub fn named(
         &mut self,
         names: &[&str],
         numbers: impl ExactSizeIterator<Item = u32>,
+        present: Present,
         rows: usize,
         squeeze: &mut Squeeze,
     ) -> std::io::Result<()> {
-        self.begin(Present::All, rows, squeeze);
+        self.begin(present, rows, squeeze);
+        let values = match present {
+            Present::All => rows,
+            Present::None => 0,
+            Present::Bits(_) => numbers.len(),
+        };
         if self.dictionary.distinct() == 0 {
             for name in names {
                 self.dictionary.text(name);
@@ -186,10 +197,10 @@ impl ColumnWriter {
         squeeze.indices.clear();
         squeeze.indices.extend(numbers);
         match squeeze.indices[..] {
-            [only] => encode::run(only, rows, names.len(), &mut squeeze.plain),
+            [only] => encode::run(only, values, names.len(), &mut squeeze.plain),
             _ => encode::indices(&squeeze.indices, names.len(), &mut squeeze.plain),
         }
-        self.data_page(rows, rows, RLE_DICTIONARY, squeeze)
+        self.data_page(rows, values, RLE_DICTIONARY, squeeze)
     }
 
     /// A page where every row has this value.
@@ -322,6 +333,8 @@ impl ColumnWriter {
 /// The distinct values of a column in a row group, in order of first appearance.
 #[derive(Debug, Default)]
 struct Dictionary {
+    /// The value seen last for each of a few hashes, with its index: most values are found here. Empty until used.
+    recent: Vec<(u64, u32)>,
     numbers: HashMap<u64, u32, xxhash_rust::xxh3::Xxh3DefaultBuilder>,
     values: Vec<u64>,
     texts: HashMap<Box<str>, u32>,
@@ -334,12 +347,25 @@ impl Dictionary {
         self.values.len() + self.texts.len()
     }
 
+    #[inline]
     fn index(&mut self, value: u64) -> u32 {
+        let slot = (value.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RECENT_BITS)) as usize;
+        match self.recent.get(slot) {
+            Some((known, index)) if *known == value && *index != NOT_KNOWN => *index,
+            _ => self.index_slowly(value, slot),
+        }
+    }
+
+    #[cold]
+    fn index_slowly(&mut self, value: u64, slot: usize) -> u32 {
         let next = self.values.len() as u32;
-        *self.numbers.entry(value).or_insert_with(|| {
+        let index = *self.numbers.entry(value).or_insert_with(|| {
             self.values.push(value);
             next
-        })
+        });
+        self.recent.resize(1 << RECENT_BITS, (0, NOT_KNOWN));
+        self.recent[slot] = (value, index);
+        index
     }
 
     /// The indices of `values`; false where the dictionary is full.
@@ -372,6 +398,7 @@ impl Dictionary {
     }
 
     fn clear(&mut self) {
+        self.recent.clear();
         self.numbers.clear();
         self.values.clear();
         self.texts.clear();
