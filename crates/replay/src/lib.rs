@@ -1,1 +1,22 @@
 //! Drives a workload through any heap that fulfils a contract.
+//!
+//! The driver is generic over the heap (monomorphised: no virtual call an event) and keeps its own data out of it: one
+//! of the heaps it measures is the process's malloc, which is also Rust's, so its tables are mapped pages
+//! ([`pages`]), touched before the first measurement.
+//!
+//! - [`driver`]: the loop: decode, call the heap, keep the block in its slot.
+//! - [`touch`]: which blocks are written, which decides what becomes resident.
+//! - [`threads`]: one OS thread a recorded thread, cross-thread frees in order.
+//! - [`cell`]: one measurement of one heap: space over time, or time, or every block verified.
+//! - [`system`]: what the kernel says of this process: anonymous memory, CPU time, page faults.
+
+pub mod cell;
+pub mod driver;
+pub mod pages;
+pub mod system;
+pub mod threads;
+pub mod touch;
+
+pub use cell::{CellKind, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
+pub use driver::{Driver, ReplayError, Table};
+pub use touch::Touch;

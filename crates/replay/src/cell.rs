@@ -1,0 +1,267 @@
+//! A cell: one measurement of one heap, in a process of its own.
+//!
+//! What is asked for and what was found travel as JSON, so that any binary that links a heap can serve cells: it reads
+//! a [`CellRequest`], makes the heap, calls [`run`] and prints the [`CellReport`]. Nothing is allocated between
+//! the first measurement and the last but by the heap under test.
+
+use crate::driver::{Driver, ReplayError};
+use crate::pages::{Pages, Zeroable};
+use crate::threads::Threaded;
+use crate::{Touch, system};
+use heaplab_heap::{Allocating, Verified};
+use heaplab_trace::program::Program;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// What a cell measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellKind {
+    /// Resident and committed bytes at every checkpoint, and after a trim.
+    Space,
+    /// Time of each pass.
+    Time,
+    /// Nothing: every block is checked for overlap, alignment and content.
+    Verify,
+    /// The time of a fixed piece of work that knows no heap.
+    Canary,
+}
+
+/// What is asked of a cell.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CellRequest {
+    /// The heap's name with its parameters.
+    pub heap: String,
+    /// What to measure.
+    pub kind: CellKind,
+    /// The replay program's file.
+    pub program: PathBuf,
+    /// Which blocks are written.
+    pub touch: Touch,
+    /// One OS thread a recorded thread.
+    pub threads: bool,
+    /// Passes over the program (time).
+    pub passes: u32,
+    /// Processor to stay on.
+    pub core: Option<u32>,
+}
+
+/// What a cell found.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CellReport {
+    /// Space over the checkpoints.
+    Space(SpaceReport),
+    /// Time of the passes.
+    Time(TimeReport),
+    /// Every promise of the contract was kept.
+    Verified {
+        /// The heap's version as it says itself.
+        version: String,
+    },
+    /// The fixed work took this long.
+    Canary {
+        /// CPU time, ns.
+        ns: u64,
+    },
+    /// The heap or the program failed; in words.
+    Failed {
+        /// What happened.
+        reason: String,
+    },
+}
+
+/// Space of one cell. Resident bytes are the process's, the driver's among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SpaceReport {
+    /// The heap's version as it says itself.
+    pub version: String,
+    /// Anonymous resident bytes before the first event.
+    pub baseline_bytes: u64,
+    /// One sample a checkpoint of the program, in order.
+    pub samples: Vec<SpaceSample>,
+    /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked to.
+    pub trimmed_bytes: Option<u64>,
+}
+
+/// Space at one checkpoint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SpaceSample {
+    /// Anonymous resident bytes.
+    pub anonymous_bytes: u64,
+    /// Committed bytes, as the heap says.
+    pub committed_bytes: Option<u64>,
+    /// Bytes in pages with live blocks, as the heap says.
+    pub active_bytes: Option<u64>,
+}
+
+/// Time of one cell.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct TimeReport {
+    /// The heap's version as it says itself.
+    pub version: String,
+    /// ns of each pass: CPU time on one thread, time that passed with threads.
+    pub passes_ns: Vec<u64>,
+    /// CPU time of all passes and threads, ns.
+    pub cpu_ns: u64,
+    /// Page faults served without I/O during the passes.
+    pub minor_faults: u64,
+}
+
+/// Serves `request` with a heap that one thread uses. `version` is asked for after the measurement, because a text takes
+/// memory from the process's malloc.
+pub fn run<H: Allocating>(heap: H, version: impl FnOnce() -> String, program: &Program, request: &CellRequest) -> CellReport {
+    if request.threads {
+        let reason = format!("{} is a heap for one thread; replay it in recorded order (without --threads)", request.heap);
+        return CellReport::Failed { reason };
+    }
+    let report = match request.kind {
+        CellKind::Space => Driver::new(program, heap).and_then(|driver| space(driver, program, request)),
+        CellKind::Time => Driver::new(program, heap).and_then(|driver| time(driver, request)),
+        CellKind::Verify => return verify(heap, version, program),
+        CellKind::Canary => return canary(),
+    };
+    finished(report, version)
+}
+
+/// Serves `request` with a heap that many threads may use, one clone each.
+pub fn run_shared<H: Allocating + Clone + Send>(
+    heap: H,
+    version: impl FnOnce() -> String,
+    program: &Program,
+    request: &CellRequest,
+) -> CellReport {
+    let report = match request.kind {
+        CellKind::Space if request.threads => Threaded::new(program, heap, true).and_then(|threaded| space(threaded, program, request)),
+        CellKind::Time if request.threads => Threaded::new(program, heap, false).and_then(|threaded| time(threaded, request)),
+        _ => return run(heap, version, program, &CellRequest { threads: false, ..request.clone() }),
+    };
+    finished(report, version)
+}
+
+fn finished(report: Result<CellReport, ReplayError>, version: impl FnOnce() -> String) -> CellReport {
+    match report {
+        Ok(CellReport::Space(report)) => CellReport::Space(SpaceReport { version: version(), ..report }),
+        Ok(CellReport::Time(report)) => CellReport::Time(TimeReport { version: version(), ..report }),
+        Ok(other) => other,
+        Err(error) => CellReport::Failed { reason: error.to_string() },
+    }
+}
+
+/// What a measurement needs of a driver, on one thread or on many.
+pub(crate) trait Runs {
+    /// The heap that is driven.
+    type Heap: Allocating;
+    /// The heap.
+    fn heap(&mut self) -> &mut Self::Heap;
+    /// Runs the whole program.
+    fn pass(&mut self, touch: Touch) -> Result<(), ReplayError>;
+    /// Runs the whole program and calls `each` at every checkpoint, in order.
+    fn pass_with(&mut self, touch: Touch, each: impl FnMut(&mut Self::Heap) -> Result<(), ReplayError>) -> Result<(), ReplayError>;
+    /// Frees what is live and goes back to the beginning.
+    fn rewind(&mut self);
+    /// The clock that a pass is measured by, ns.
+    fn clock() -> u64;
+}
+
+/// A sample as it is kept while measuring: no `Option`, so that zero is a value.
+#[derive(Clone, Copy)]
+struct RawSample {
+    anonymous_bytes: u64,
+    /// Plus one; 0: not known.
+    committed_bytes: u64,
+    /// Plus one; 0: not known.
+    active_bytes: u64,
+}
+
+// SAFETY: integers; zero is a value.
+unsafe impl Zeroable for RawSample {}
+
+impl From<RawSample> for SpaceSample {
+    fn from(raw: RawSample) -> Self {
+        let known = |value: u64| value.checked_sub(1);
+        let (committed_bytes, active_bytes) = (known(raw.committed_bytes), known(raw.active_bytes));
+        SpaceSample { anonymous_bytes: raw.anonymous_bytes, committed_bytes, active_bytes }
+    }
+}
+
+fn anonymous() -> Result<u64, ReplayError> {
+    system::anonymous_bytes().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
+}
+
+fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
+    let mut samples: Pages<RawSample> = Pages::zeroed(program.checkpoints().len())?;
+    // What the first reading itself needs is there before the one that counts.
+    anonymous()?;
+    let baseline_bytes = anonymous()?;
+    let mut next = 0;
+    runs.pass_with(request.touch, |heap| {
+        let anonymous_bytes = anonymous()?;
+        let footprint = heap.footprint();
+        let raw = |value: Option<u64>| value.map_or(0, |value| value + 1);
+        let (committed_bytes, active_bytes) = (raw(footprint.committed_bytes), raw(footprint.active_bytes));
+        samples.as_mut_slice()[next] = RawSample { anonymous_bytes, committed_bytes, active_bytes };
+        next += 1;
+        Ok(())
+    })?;
+    let trimmed_bytes = if runs.heap().trim() { Some(anonymous()?) } else { None };
+    let samples = samples.iter().map(|raw| SpaceSample::from(*raw)).collect();
+    Ok(CellReport::Space(SpaceReport { version: String::new(), baseline_bytes, samples, trimmed_bytes }))
+}
+
+fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, ReplayError> {
+    let mut passes: Pages<u64> = Pages::zeroed(request.passes as usize)?;
+    let (cpu, faults) = (system::cpu_ns(), system::minor_faults());
+    for pass in passes.as_mut_slice() {
+        let begin = R::clock();
+        runs.pass(request.touch)?;
+        *pass = R::clock() - begin;
+        runs.rewind();
+    }
+    let (cpu_ns, minor_faults) = (system::cpu_ns() - cpu, system::minor_faults() - faults);
+    Ok(CellReport::Time(TimeReport { version: String::new(), passes_ns: passes.to_vec(), cpu_ns, minor_faults }))
+}
+
+fn verify<H: Allocating>(heap: H, version: impl FnOnce() -> String, program: &Program) -> CellReport {
+    let failed = |reason: String| CellReport::Failed { reason };
+    let mut driver = match Driver::new(program, Verified::new(heap)) {
+        Ok(driver) => driver,
+        Err(error) => return failed(error.to_string()),
+    };
+    // The wrapper fills the blocks itself, and the driver's own stores would look like damage to it.
+    if let Err(error) = driver.run(Touch::None) {
+        return failed(error.to_string());
+    }
+    if let Err(violation) = driver.heap().finish() {
+        return failed(violation.to_string());
+    }
+    driver.rewind();
+    match driver.heap().finish() {
+        Ok(()) => CellReport::Verified { version: version() },
+        Err(violation) => failed(violation.to_string()),
+    }
+}
+
+/// Steps of the canary's work: about 50 ms on a machine of 2020.
+const CANARY_STEPS: u32 = 8_000_000;
+/// Entries of the canary's table: 1 MiB, so that the cache is a part of what it feels.
+const CANARY_ENTRIES: usize = 1 << 17;
+
+/// A fixed walk through a fixed table, arithmetic and dependent loads.
+fn canary() -> CellReport {
+    let mut table = match Pages::<u64>::zeroed(CANARY_ENTRIES) {
+        Ok(table) => table,
+        Err(error) => return CellReport::Failed { reason: ReplayError::from(error).to_string() },
+    };
+    let mut state = 1_u64;
+    let begin = system::cpu_ns();
+    for _ in 0..CANARY_STEPS {
+        // A linear congruential generator (Knuth's constants) whose next step depends on the load.
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let entry = &mut table.as_mut_slice()[(state >> 47) as usize];
+        *entry = entry.wrapping_add(state);
+        state ^= *entry;
+    }
+    std::hint::black_box(state);
+    CellReport::Canary { ns: system::cpu_ns() - begin }
+}

@@ -1,0 +1,107 @@
+//! What the kernel says of this process, read without allocating.
+
+use std::ffi::CStr;
+
+/// Bytes of anonymous memory that are resident.
+///
+/// From the page tables (`/proc/self/smaps_rollup`), which is exact; `RssAnon` in `/proc/self/status` comes from
+/// counters that each CPU keeps for itself and was seen some hundred KiB off, as much as a small program's heap. It is used where
+/// there is no rollup. `None` where neither can be read.
+pub fn anonymous_bytes() -> Option<u64> {
+    read_field(c"/proc/self/smaps_rollup", b"\nAnonymous:").or_else(|| read_field(c"/proc/self/status", b"\nRssAnon:"))
+}
+
+/// The number of KiB that follows `field` in a file of at most 8 KiB, in bytes.
+fn read_field(path: &CStr, field: &[u8]) -> Option<u64> {
+    let mut buffer = [0_u8; 8192];
+    let mut length = 0;
+    // SAFETY: the path ends with a zero, and each read is given the room that is left.
+    unsafe {
+        let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
+        if file < 0 {
+            return None;
+        }
+        while length < buffer.len() {
+            let read = libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
+            if read <= 0 {
+                break;
+            }
+            length += read as usize;
+        }
+        libc::close(file);
+    }
+    parse_kib(&buffer[..length], field)
+}
+
+fn parse_kib(text: &[u8], field: &[u8]) -> Option<u64> {
+    let start = text.windows(field.len()).position(|window| window == field)? + field.len();
+    let digits = text[start..].iter().skip_while(|byte| byte.is_ascii_whitespace()).take_while(|byte| byte.is_ascii_digit());
+    let mut seen = false;
+    let kib = digits.fold(0_u64, |value, digit| {
+        seen = true;
+        value.saturating_mul(10).saturating_add(u64::from(digit - b'0'))
+    });
+    seen.then(|| kib.saturating_mul(1024))
+}
+
+/// A clock of this process, ns.
+fn clock(id: libc::clockid_t) -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `now` may be written.
+    unsafe { libc::clock_gettime(id, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// CPU time of all threads of this process, user and system, ns.
+pub fn cpu_ns() -> u64 {
+    clock(libc::CLOCK_PROCESS_CPUTIME_ID)
+}
+
+/// Time that passes, ns.
+pub fn wall_ns() -> u64 {
+    clock(libc::CLOCK_MONOTONIC)
+}
+
+/// Page faults served without I/O so far.
+pub fn minor_faults() -> u64 {
+    // SAFETY: all-zero bytes are a valid `rusage`, and it may be written.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage.ru_minflt as u64
+    }
+}
+
+/// Keeps this process on one processor. Does nothing where the system refuses: the cell is then noisier, not wrong.
+pub fn pin_to(core: u32) {
+    // SAFETY: all-zero bytes are an empty set, and the index is bounded.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if (core as usize) < libc::CPU_SETSIZE as usize {
+            libc::CPU_SET(core as usize, &mut set);
+            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_field_is_found_and_nothing_else() {
+        let text = b"55a-7ff [rollup]\nRss:      1712 kB\nPss_Anon:    116 kB\nAnonymous:           116 kB\nLazyFree: 0 kB\n";
+        assert_eq!(parse_kib(text, b"\nAnonymous:"), Some(116 * 1024));
+        assert_eq!(parse_kib(text, b"\nRssAnon:"), None);
+        assert_eq!(parse_kib(b"\nAnonymous: kB", b"\nAnonymous:"), None);
+    }
+
+    #[test]
+    fn touched_pages_are_seen_exactly() {
+        let before = anonymous_bytes().unwrap();
+        let pages = crate::pages::Pages::<u64>::zeroed(1 << 20).unwrap();
+        let grown = anonymous_bytes().unwrap() - before;
+        assert!((8 << 20..9 << 20).contains(&grown), "{grown}");
+        drop(pages);
+    }
+}

@@ -1,0 +1,60 @@
+//! Which blocks the driver writes to. A page becomes resident when it is first written, so the policy is part of every
+//! result about space.
+
+use heaplab_heap::Request;
+use serde::{Deserialize, Serialize};
+use std::ptr::NonNull;
+
+/// Which blocks the driver writes to, which decides what becomes resident.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Touch {
+    /// One store in every page of every block.
+    All,
+    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote them.
+    #[default]
+    Known,
+    /// No block is written.
+    None,
+}
+
+impl Touch {
+    /// For the type parameter of the driver's loop, which is compiled once for each policy.
+    pub const ALL: u8 = 0;
+    /// As [`Touch::ALL`].
+    pub const KNOWN: u8 = 1;
+    /// As [`Touch::ALL`].
+    pub const NONE: u8 = 2;
+}
+
+const PAGE_BYTES: usize = 4096;
+
+/// Writes to `block` as the policy says: one byte in each page it covers.
+///
+/// # Safety
+/// `block` is live and holds `request.size` bytes.
+#[inline(always)]
+pub(crate) unsafe fn touch<const POLICY: u8>(block: NonNull<u8>, request: Request) {
+    if POLICY == Touch::NONE || (POLICY == Touch::KNOWN && request.zeroed) || request.size == 0 {
+        return;
+    }
+    let last = request.size - 1;
+    // SAFETY: `last` is the block's last byte. The stores are volatile so that they are made although nobody reads them.
+    unsafe {
+        block.add(last).write_volatile(1);
+        if last >= PAGE_BYTES {
+            touch_pages(block, last);
+        }
+        block.write_volatile(1);
+    }
+}
+
+/// # Safety
+/// As for [`touch`]; `last` is the offset of the block's last byte.
+#[inline(never)]
+unsafe fn touch_pages(block: NonNull<u8>, last: usize) {
+    for offset in (PAGE_BYTES..last).step_by(PAGE_BYTES) {
+        // SAFETY: the offset lies before the block's last byte.
+        unsafe { block.add(offset).write_volatile(1) };
+    }
+}
