@@ -2,7 +2,9 @@
 //!
 //! Parse, call, print. Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line could not be understood.
 
+mod choose;
 mod commands;
+mod output;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

@@ -1,13 +1,106 @@
 //! `heaplab symbolize`: resolve functions, files and lines of a bundle again.
+//!
+//! Recording resolves them already. This is for what could not be resolved then: debug files that were installed later,
+//! or a recording that came from another machine.
 
 use anyhow::Result;
-use std::process::ExitCode;
+use heaplab_record::symbolize::{SymbolizedModule, symbolize};
+use heaplab_symbols::Options;
+use heaplab_trace::bundle::Bundle;
+use serde_json::json;
+use std::{
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab symbolize app.heaplab
+  heaplab symbolize app.heaplab --debug-dir ~/debug     # holds .build-id/xx/yyyy.debug, or app.debug
+
+A file is used only when its build id is the recorded one. Frames that get no names keep those they had.";
 
 /// Arguments of `heaplab symbolize`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording
+    #[arg(value_name = "BUNDLE")]
+    bundle: PathBuf,
+    /// A folder of debug files, searched before /usr/lib/debug (may be repeated)
+    #[arg(long, value_name = "DIR")]
+    debug_dir: Vec<PathBuf>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab symbolize is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let mut bundle = Bundle::open(&args.bundle)?;
+    let mut options = Options::default();
+    options.debug_dirs.splice(0..0, args.debug_dir);
+    let mut tables = bundle.tables().clone();
+    let modules = symbolize(&mut tables, &options);
+    bundle.rewrite_frames(tables.frames)?;
+    let text = if args.json { serde_json::to_string_pretty(&as_json(&modules))? + "\n" } else { as_text(&modules) };
+    io::stdout().write_all(text.as_bytes())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What was found, a row a module.
+fn as_text(modules: &[SymbolizedModule]) -> String {
+    if modules.is_empty() {
+        return "No frame of this recording lies in a module; there is nothing to resolve.\n".into();
+    }
+    let mut text = format!("{:>8} {:>9} {:>8} {:>8}  module\n", "frames", "functions", "lines", "inlined");
+    for module in modules {
+        let report = &module.report;
+        text += &format!("{:>8} {:>9} {:>8} {:>8}  {}\n", module.frames, report.functions, report.lines, report.inlined, module.path);
+        let debug = report.debug_file.iter().map(|file| format!("debug file {}", file.display()));
+        for note in debug.chain(report.notes.iter().cloned()) {
+            text += &format!("{:38}{note}\n", "");
+        }
+    }
+    text
+}
+
+fn as_json(modules: &[SymbolizedModule]) -> serde_json::Value {
+    let row = |module: &SymbolizedModule| {
+        let report = &module.report;
+        json!({
+            "module": module.path, "build_id": module.build_id, "frames": module.frames, "functions": report.functions,
+            "lines": report.lines, "inlined": report.inlined, "file": report.file, "debug_file": report.debug_file, "notes": report.notes,
+        })
+    };
+    json!({ "modules": modules.iter().map(row).collect::<Vec<_>>() })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_symbols::ModuleReport;
+
+    #[test]
+    fn the_table_names_what_is_missing() {
+        let libc = ModuleReport {
+            debug_file: Some("/usr/lib/debug/libc.debug".into()),
+            functions: 1200,
+            lines: 1100,
+            inlined: 31,
+            ..ModuleReport::default()
+        };
+        let gone = ModuleReport { notes: vec!["the file cannot be read (No such file)".into()], ..ModuleReport::default() };
+        let module = |path: &str, frames, report| SymbolizedModule { path: path.into(), build_id: "ab".into(), frames, report };
+        let modules = [module("/lib/libc.so.6", 1234, libc), module("/gone", 5, gone)];
+        assert_eq!(
+            as_text(&modules),
+            "  frames functions    lines  inlined  module\n    1234      1200     1100       31  /lib/libc.so.6\n\
+             \x20                                     debug file /usr/lib/debug/libc.debug\n       5         0        0        0  /gone\n\
+             \x20                                     the file cannot be read (No such file)\n"
+        );
+        assert_eq!(as_json(&modules)["modules"][0]["functions"], 1200);
+        assert!(as_text(&[]).contains("nothing to resolve"));
+    }
 }

@@ -1,0 +1,116 @@
+//! What of a recording to look at: which process (`--process`), and which moment (`--at`). One way to say it for all commands.
+
+use anyhow::{Context, Result, bail};
+use heaplab_profile::{At, process_peaks};
+use heaplab_trace::{
+    bundle::{Bundle, Selection},
+    tables::{Process, Tables},
+};
+
+/// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without a wish, the process
+/// with the largest peak of live bytes.
+///
+/// # Errors
+/// No process is so called (the message lists those there are), or the events cannot be read.
+pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
+    let processes = &bundle.tables().processes;
+    let Some(wanted) = wanted else {
+        if processes.len() < 2 {
+            return Ok(Selection::default());
+        }
+        let peaks = process_peaks(&mut bundle.events(Selection::default())?)?;
+        return Ok(Selection { process: peaks.first().map(|peak| peak.process) });
+    };
+    if wanted == "all" {
+        return Ok(Selection::default());
+    }
+    let pid = wanted.parse::<u32>().ok();
+    let is_wanted = |process: &Process| Some(process.pid) == pid || program_name(process) == wanted;
+    match processes.iter().position(is_wanted) {
+        Some(row) => Ok(Selection { process: Some(row as u32) }),
+        None => {
+            let there: Vec<String> = processes.iter().map(|process| format!("{} {}", process.pid, program_name(process))).collect();
+            bail!("no process is called {wanted:?}; there are: {}", there.join(", "))
+        }
+    }
+}
+
+/// The last part of the path of a process's program.
+pub fn program_name(process: &Process) -> &str {
+    process.executable.rsplit('/').next().unwrap_or(&process.executable)
+}
+
+/// A moment of a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moment {
+    /// When the most requested bytes were live.
+    Peak,
+    /// After the last event.
+    End,
+    /// Any other.
+    At(At),
+}
+
+/// The moment that `text` names: `peak`, `end`, the name of a mark (the first of that name), or a time since the beginning such as `1.5s`.
+///
+/// # Errors
+/// It is none of these (the message lists the marks there are).
+pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Moment> {
+    match text {
+        "peak" => return Ok(Moment::Peak),
+        "end" => return Ok(Moment::End),
+        _ => {}
+    }
+    if let Some(row) = tables.marks.iter().position(|mark| mark.name == text) {
+        let mark = &tables.marks[row];
+        // The mark's own event may belong to another process; its time is the same for all.
+        let is_selected = selection.process.is_none() || selection.process == mark.process;
+        return Ok(Moment::At(if is_selected { At::Mark(row as u32) } else { At::Time(mark.time_ns) }));
+    }
+    let marks: Vec<&str> = tables.marks.iter().map(|mark| mark.name.as_str()).collect();
+    let marks = if marks.is_empty() { "this recording has no marks".into() } else { format!("the marks are: {}", marks.join(", ")) };
+    let time = nanoseconds(text)
+        .with_context(|| format!("{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"))?;
+    Ok(Moment::At(At::Time(time)))
+}
+
+/// A time such as `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
+    let nanoseconds = number.trim().parse::<f64>().ok()? * factor;
+    (nanoseconds >= 0.0 && nanoseconds < u64::MAX as f64).then(|| nanoseconds.round() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_trace::tables::Mark;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(nanoseconds("1.5s"), Some(1_500_000_000));
+        assert_eq!(nanoseconds("300ms"), Some(300_000_000));
+        assert_eq!(nanoseconds("2us"), Some(2_000));
+        assert_eq!(nanoseconds("7ns"), Some(7));
+        for text in ["", "5", "s", "-1s", "nans", "infs", "1e30s", "1 m"] {
+            assert_eq!(nanoseconds(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_mark_comes_before_a_time_and_the_first_of_its_name_counts() {
+        let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
+        let marks = vec![mark("1s", 5, None), mark("loaded", 7, Some(1)), mark("loaded", 9, Some(0))];
+        let tables = Tables { marks, ..Tables::default() };
+        let all = Selection::default();
+        let one = Selection { process: Some(0) };
+        assert_eq!(moment(&tables, all, "peak").unwrap(), Moment::Peak);
+        assert_eq!(moment(&tables, all, "1s").unwrap(), Moment::At(At::Mark(0)));
+        assert_eq!(moment(&tables, all, "2s").unwrap(), Moment::At(At::Time(2_000_000_000)));
+        assert_eq!(moment(&tables, all, "loaded").unwrap(), Moment::At(At::Mark(1)));
+        assert_eq!(moment(&tables, one, "loaded").unwrap(), Moment::At(At::Time(7)));
+        let error = moment(&tables, all, "never").unwrap_err().to_string();
+        assert!(error.contains("\"never\"") && error.contains("1s, loaded, loaded"), "{error}");
+    }
+}

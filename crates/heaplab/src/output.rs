@@ -1,0 +1,74 @@
+//! Files that appear whole or not at all, and `-` for standard output.
+
+use anyhow::{Context, Result, bail};
+use std::{
+    fs::{self, File},
+    io::{self, BufWriter, IsTerminal, Write},
+    path::Path,
+};
+
+/// Gives `write` a place to write to, and puts what it wrote where `path` says: standard output for `-`, else a file that
+/// appears under its name when it is complete and replaces what was there. Where `write` fails, nothing is left behind.
+///
+/// # Errors
+/// `write` fails, the file cannot be written, or `is_binary` and standard output is a terminal.
+pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    if path == Path::new("-") {
+        let out = io::stdout().lock();
+        if is_binary && out.is_terminal() {
+            bail!("standard output is a terminal and this format is binary: write to a file with -o FILE, or into a pipe");
+        }
+        let mut out = BufWriter::new(out);
+        write(&mut out)?;
+        return out.flush().context("cannot write to standard output");
+    }
+    // Written in place where that is no regular file (/dev/null, a pipe): such a name must not be replaced.
+    if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
+        let mut out = BufWriter::new(File::create(path).with_context(|| format!("cannot open {}", path.display()))?);
+        write(&mut out)?;
+        return out.flush().with_context(|| format!("cannot write {}", path.display()));
+    }
+    let name = path.file_name().with_context(|| format!("{} is not the name of a file", path.display()))?;
+    let mut hidden = std::ffi::OsString::from(".");
+    hidden.push(name);
+    hidden.push(format!(".unfinished-{}", std::process::id()));
+    let hidden = path.with_file_name(hidden);
+    let written = write_file(&hidden, write)
+        .and_then(|()| fs::rename(&hidden, path).with_context(|| format!("cannot give {} its name", path.display())));
+    if written.is_err() {
+        // The error that is returned says more than one about the remains.
+        let _ = fs::remove_file(&hidden);
+    }
+    written
+}
+
+fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let mut out = BufWriter::new(File::create(path).with_context(|| format!("cannot create {}", path.display()))?);
+    write(&mut out)?;
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error).with_context(|| format!("cannot write {}", path.display()))?;
+    file.sync_all().with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_appears_whole_or_not_at_all() {
+        let folder = std::env::temp_dir().join(format!("heaplab-output-{}", std::process::id()));
+        fs::create_dir(&folder).unwrap();
+        let path = folder.join("a.json");
+        write(&path, false, |out| Ok(out.write_all(b"first")?)).unwrap();
+        let failed = write(&path, false, |out| {
+            out.write_all(b"second")?;
+            bail!("it broke")
+        });
+        assert_eq!(failed.unwrap_err().to_string(), "it broke");
+        assert_eq!(fs::read(&path).unwrap(), b"first");
+        assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left behind");
+        write(Path::new("/dev/null"), true, |out| Ok(out.write_all(b"gone")?)).unwrap();
+        assert!(write(&folder, false, |_| Ok(())).is_err(), "a folder is not replaced");
+        assert!(folder.is_dir());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}
