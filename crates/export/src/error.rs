@@ -24,7 +24,7 @@ pub enum ExportError {
     /// The format has no place for the moment.
     #[error("a DHAT file holds the peak and the end, and no other moment (asked for: {0}); choose another format, or leave the moment out")]
     MomentNotShown(String),
-    /// The profile was made without the moment that the export is to show.
-    #[error("the profile was made without the moment number {0}")]
+    /// The moment is not in the profile: its mark is none of this process's, or it was not asked for.
+    #[error("the moment that was asked for (number {0}) does not occur in what was selected; choose another moment, or all processes")]
     MomentMissing(usize),
 }

@@ -1,0 +1,6 @@
+//! Exports of one small workload, whose numbers are known, and of random ones: their sums, and what the tools that read
+//! the formats make of them.
+
+mod sums;
+mod tools;
+mod workload;
