@@ -74,11 +74,10 @@ function findingBody(page, finding) {
   if (saving.copied_bytes > 0) pairs.push(['Would no longer copy or zero', bytesNode(saving.copied_bytes)]);
   if (saving.requests > 0) pairs.push(['Requests it would spare', formatCount(saving.requests)]);
   pairs.push(...finding.facts);
-  const confidence = `${finding.confidence[0].toUpperCase()}${finding.confidence.slice(1)}${finding.confidence_reason ? `: ${finding.confidence_reason}` : ''}`;
-  pairs.push(['Confidence', confidence]);
   const body = el('div', { class: 'finding-body' },
     finding.advice ? el('p', { class: 'advice' }, finding.advice) : null,
-    el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))));
+    el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))),
+    finding.confidence_reason ? note(`Confidence is ${finding.confidence}: ${finding.confidence_reason}.`) : null);
   if (finding.costs.length > 1) body.append(costTable(finding));
   body.append(...findingStacks(page, finding));
   return body;

@@ -342,6 +342,9 @@ class FlameGraph {
   }
 }
 
+// Of module + offset the offset is what tells places apart, of a function its beginning.
 function shorten(text, letters) {
+  const offset = text.lastIndexOf('+0x');
+  if (text.length > letters && offset > 0 && text.length - offset <= letters) return text.slice(offset);
   return text.length <= letters ? text : `${text.slice(0, Math.max(1, letters - 1))}…`;
 }

@@ -163,14 +163,17 @@ fn churn_facts(churn: &Churn) -> Vec<(&'static str, String)> {
     };
     let sizes: Vec<String> =
         churn.sizes.iter().take(5).map(|(size, count)| format!("{} B ({}×)", words::count(*size), words::count(*count))).collect();
-    vec![
+    let mut facts = vec![
         ("Pattern", pattern.into()),
         ("Asked for", words::bytes(churn.requested_bytes)),
-        ("Zeroed", words::bytes(churn.zeroed_bytes)),
         ("Most alive at once", words::count(churn.most_live)),
         ("Median life", format!("{} asked for meanwhile", words::bytes(churn.median_life_bytes))),
         ("Sizes", sizes.join(", ")),
-    ]
+    ];
+    if churn.zeroed_bytes > 0 {
+        facts.push(("Zeroed", words::bytes(churn.zeroed_bytes)));
+    }
+    facts
 }
 
 fn leak_facts(leak: &Leak) -> Vec<(&'static str, String)> {

@@ -43,12 +43,6 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
-    if profile.totals.grouped_requests > 0 {
-        left_out.push(format!(
-            "Sizes: {} requests have sizes that share rows, because there were too many distinct ones.",
-            words::count(profile.totals.grouped_requests)
-        ));
-    }
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),

@@ -2,8 +2,6 @@
 //! catalogue into pages a few bytes too large, serves requests from short-lived buffers, grows one buffer too slowly,
 //! closes, and forgets some of it. Names are as unfriendly as names get.
 
-mod findings;
-
 use heaplab_experiment::results::{
     CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results, Settings, Space, SpaceMoment, Time,
     Touch, Workload,
@@ -77,7 +75,7 @@ pub fn empty() -> Recorded {
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
     let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors).expect("the sample is a legal recording");
-    let findings = if events.len() > 100 { findings::findings(&profile) } else { detectors.finish(&tables, &profile) };
+    let findings = detectors.finish(&tables, &profile);
     Recorded { meta, tables, profile, findings, replay: None }
 }
 
