@@ -95,11 +95,15 @@ function findingStacks(page, finding) {
   const stacks = finding.stacks.filter((share) => share.frames.length > 0);
   if (stacks.length === 0) return [empty('No stack was recorded for this, so the place in the code is not known.')];
   const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)}`;
+  // All of a finding's stacks begin alike; the line shows where they part.
+  let alike = 0;
+  while (stacks.length > 1 && stacks.every((share) => share.frames.length > alike + 1 && share.frames[alike] === stacks[0].frames[alike])) alike += 1;
+  const told = (frames) => `${alike > 0 ? '… ← ' : ''}${stackLine(page.frames, frames.slice(alike), 3)}`;
   const parts = [el('h3', {}, stacks.length === 1 ? 'Asked for by' : `Asked for by, the largest of ${plural(finding.stack_count, 'stack')} first`)];
   stacks.forEach((share, index) => {
     const stack = () => stackNode(page.frames, share.frames);
     if (stacks.length === 1) parts.push(stack());
-    else parts.push(lazyDetails([el('span', { class: 'code' }, stackLine(page.frames, share.frames, 3)), el('span', { class: 'where' }, shareText(share))], stack, index === 0));
+    else parts.push(lazyDetails([el('span', { class: 'code' }, told(share.frames)), el('span', { class: 'where' }, shareText(share))], stack, index === 0));
   });
   return parts;
 }

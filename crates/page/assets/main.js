@@ -30,7 +30,7 @@ function leadSentence(totals) {
   const first = page.findings[0];
   if (first) {
     const { bytes, are } = headlineBytes(costOn(first, ALL));
-    parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are}.`);
+    parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are} on ${first.basis}.`);
   }
   else parts.push('Nothing was found that would be worth changing.');
   return parts;

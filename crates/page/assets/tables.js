@@ -59,14 +59,14 @@ function slopSection(page) {
   const top = Math.max(1e-9, ...page.slop.flatMap((row) => [share(row.whole), share(row.peak)]));
   const cell = (sum) => [bytesNode(sum.usable_bytes - sum.requested_bytes), el('span', { class: 'share' }, formatShare(sum.usable_bytes - sum.requested_bytes, sum.requested_bytes)), barNode(share(sum) / top, 'waste')];
   const table = sortable('Slop by allocator', [
-    { title: 'Allocator', value: (row) => row.allocator, cell: (row) => [row.allocator, el('span', { class: 'where' }, row.measured ? 'measured while recording' : 'from its size classes')] },
+    { title: 'Allocator', value: (row) => row.allocator },
     { title: 'Slop at peak', numeric: true, class: 'bar-cell', hint: 'Bytes, and as a share of the bytes asked for', value: (row) => share(row.peak), cell: (row) => cell(row.peak) },
     { title: 'Slop over the run', numeric: true, class: 'bar-cell', hint: 'Summed over every request', value: (row) => share(row.whole), cell: (row) => cell(row.whole) },
   ], page.slop, { first: 20, noun: 'allocator' });
   const place = el('div', {});
   const draw = (index) => place.replaceChildren(...slopClasses(page.slop[Number(index)]));
   draw('0');
-  return [note('Shares are of the bytes asked for. Slop is not always waste: a program that reads its usable size uses it. Headers that an allocator keeps between blocks are not in these figures.'),
+  return [note(`${page.slop.some((row) => row.measured) ? 'The first row was measured while recording, the others are' : 'Usable sizes were not measured while recording: all rows are'} worked out from each allocator’s size classes. Shares are of the bytes asked for. Slop is not always waste: a program that reads its usable size uses it. Headers that an allocator keeps between blocks are not in these figures.`),
     table, el('h3', {}, 'By size class'), el('div', { class: 'controls' }, choice('Allocator', page.slop.map((row, index) => [String(index), row.allocator]), '0', draw)), place];
 }
 

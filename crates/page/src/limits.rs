@@ -15,6 +15,8 @@ pub const SLOP_CLASSES: usize = 100;
 pub const FLAME_NODES: usize = 12_000;
 /// Levels of the flame graph.
 pub const FLAME_DEPTH: usize = 512;
+/// Chosen moments with a column of the flame graph.
+pub const MOMENTS: usize = 8;
 /// Findings.
 pub const FINDINGS: usize = 200;
 /// Stacks live at the end.

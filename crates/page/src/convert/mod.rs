@@ -38,7 +38,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
     let mut left_out = Vec::new();
     let mut names = Names::default();
     let timeline = timeline::timeline(sources, &mut left_out);
-    let flame = flame::flame(tables, &profile.stacks, &mut names, &mut left_out);
+    let flame = flame::flame(tables, &flame::Measures::of(profile), &mut names, &mut left_out);
     let listed = findings::findings(tables, findings, &mut names, &mut left_out);
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);

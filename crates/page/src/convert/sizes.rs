@@ -66,7 +66,7 @@ pub(crate) fn slop(meta: &Meta, profile: &Profile, findings: &Findings) -> Vec<m
 /// How the page names an allocator.
 pub(crate) fn allocator_name(meta_allocator: &str, basis: Basis) -> String {
     match basis {
-        Basis::Measured if !meta_allocator.is_empty() => format!("{meta_allocator}, measured"),
+        Basis::Measured if !meta_allocator.is_empty() => format!("{meta_allocator} (measured)"),
         other => other.title().to_owned(),
     }
 }
