@@ -277,4 +277,6 @@ impl EventSink for BundleWriter {
 }
 
 #[cfg(test)]
+mod damaged;
+#[cfg(test)]
 mod tests;

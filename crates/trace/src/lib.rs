@@ -8,6 +8,7 @@
 //! - [`tables`]: what events refer to: stacks, frames, modules, processes, threads, arenas, marks, samples.
 //! - [`source`]: the streaming contract between whoever has events and whoever wants them.
 //! - [`bundle`]: the folder `NAME.heaplab/` of Parquet tables and `meta.json` (docs/bundle-format.md).
+//! - [`generate`]: workloads from a stated distribution.
 //! - [`order`]: which orders of events a program can have produced.
 //! - [`parquet`]: the part of that file format that bundles use.
 //! - [`program`]: the compact replay program compiled from a bundle once and mapped.
@@ -16,6 +17,7 @@
 pub mod bundle;
 pub mod error;
 pub mod event;
+pub mod generate;
 pub mod import;
 pub mod order;
 pub mod parquet;

@@ -1,6 +1,9 @@
 //! Measurements whose figures stand in docs/benchmarks.md: one file a benchmark, peers in the same run.
 
+mod bundle;
 mod measure;
+mod reading;
+mod release;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -12,9 +15,17 @@ pub struct Args {
 }
 
 #[derive(Debug, Subcommand)]
-enum Benchmark {}
+enum Benchmark {
+    /// Bytes and time an event when a bundle is written, column by column
+    Bundle(bundle::Args),
+    /// Time an event when a bundle is read, and whether memory grows with its length
+    Reading(reading::Args),
+}
 
 /// Runs the benchmark that was named.
 pub fn run(args: Args) -> anyhow::Result<()> {
-    match args.benchmark {}
+    match &args.benchmark {
+        Benchmark::Bundle(args) => bundle::run(args),
+        Benchmark::Reading(args) => reading::run(args),
+    }
 }

@@ -203,7 +203,7 @@ fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, sq
     };
     match (kind, from.constant.take()) {
         (_, Some(Cell::Null)) => column.nulls(rows, squeeze)?,
-        (Kind::Bool, Some(Cell::Value(value))) => column.booleans((0..rows).map(|_| value != 0), squeeze)?,
+        (Kind::Bool, Some(Cell::Value(value))) => column.same_boolean(value != 0, rows, squeeze)?,
         (Kind::Bool, None) => column.booleans(from.values.iter().map(|value| *value != 0), squeeze)?,
         (Kind::Text, Some(Cell::Value(value))) => column.named(names, std::iter::once(value as u32), Present::All, rows, squeeze)?,
         (_, Some(Cell::Value(value))) => column.constant(value, rows, squeeze)?,

@@ -228,6 +228,13 @@ impl ColumnWriter {
         self.data_page(rows, rows, PLAIN, squeeze)
     }
 
+    /// A page where every row is this boolean.
+    pub fn same_boolean(&mut self, value: bool, rows: usize, squeeze: &mut Squeeze) -> std::io::Result<()> {
+        self.begin(Present::All, rows, squeeze);
+        squeeze.plain.resize(rows.div_ceil(8), if value { 0xff } else { 0 });
+        self.data_page(rows, rows, PLAIN, squeeze)
+    }
+
     /// A page of texts.
     pub fn texts<'t>(&mut self, values: impl Iterator<Item = Option<&'t str>>, squeeze: &mut Squeeze) -> std::io::Result<()> {
         let mut present = Vec::new();

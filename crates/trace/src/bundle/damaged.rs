@@ -1,0 +1,192 @@
+//! Damaged and hostile bundles: an error that names file and place, never a panic, a hang or memory beyond the bounds.
+
+use super::tests::{all, sample, tables, written};
+use super::*;
+use crate::Op;
+use crate::parquet::encode;
+use crate::parquet::footer::MAGIC;
+use crate::parquet::thrift::{Writer, varint};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+fn read(path: &Path) -> Result<u64, TraceError> {
+    let bundle = Bundle::open(path)?;
+    bundle.verify()?;
+    Ok(bundle.meta().events)
+}
+
+fn files(path: &Path) -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = fs::read_dir(path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    files
+}
+
+#[test]
+fn any_byte_of_any_file_may_be_wrong() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    for file in files(bundle.path()) {
+        let good = fs::read(&file).unwrap();
+        // Every 17th, so that the test stays quick; the fuzz target takes the rest.
+        for at in (0..good.len()).step_by(17) {
+            let mut bad = good.clone();
+            bad[at] ^= if at % 2 == 0 { 0xff } else { 0x01 };
+            fs::write(&file, &bad).unwrap();
+            // Some bytes do not matter (a name of the writer): reading may succeed, but must not panic.
+            let outcome = catch_unwind(AssertUnwindSafe(|| read(bundle.path())));
+            assert!(outcome.is_ok(), "byte {at} of {}", file.display());
+        }
+        fs::write(&file, &good).unwrap();
+    }
+    assert_eq!(read(bundle.path()).unwrap(), sample().len() as u64);
+}
+
+#[test]
+fn a_file_cut_anywhere_or_missing_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    for file in files(bundle.path()) {
+        let good = fs::read(&file).unwrap();
+        let name = file.file_name().unwrap().to_string_lossy().into_owned();
+        // The last byte of meta.json is a line end.
+        for length in (0..good.len() - 1).step_by(7) {
+            fs::write(&file, &good[..length]).unwrap();
+            let error = read(bundle.path()).unwrap_err().to_string();
+            assert!(error.contains(&name), "{error}");
+        }
+        fs::remove_file(&file).unwrap();
+        let error = read(bundle.path()).unwrap_err().to_string();
+        assert!(error.contains(&name) && error.contains("cannot open"), "{error}");
+        fs::write(&file, &good).unwrap();
+    }
+}
+
+/// What each change to a good bundle is answered with.
+#[test]
+fn what_contradicts_itself_is_said() {
+    let mut said = Vec::new();
+    let mut refused = |events: Vec<Event>, tables: &Tables, change: &dyn Fn(&Path)| {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("t.heaplab");
+        let mut writer = BundleWriter::create(&path).unwrap();
+        events.iter().for_each(|event| writer.push(event).unwrap());
+        writer.finish(tables, Meta::default()).unwrap();
+        change(&path);
+        let error = read(&path).unwrap_err().to_string();
+        said.push(error.replace(&folder.path().display().to_string(), ""));
+    };
+    let nothing = |_: &Path| ();
+    let meta = |from: &'static str, to: &'static str| {
+        move |path: &Path| {
+            let file = path.join("meta.json");
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(text.contains(from), "{text}");
+            fs::write(&file, text.replacen(from, to, 1)).unwrap();
+        }
+    };
+    let alloc = Event { size: 1, ..Event::default() };
+    let free = Event { op: Op::Free, ..Event::default() };
+    refused(vec![alloc, free, free], &tables(), &nothing);
+    refused(vec![alloc, Event { op: Op::Free, object: 7, ..free }], &tables(), &nothing);
+    refused(vec![Event { object: 1, ..alloc }, alloc], &tables(), &nothing);
+    refused(vec![Event { stack: 3, ..alloc }], &tables(), &nothing);
+    refused(vec![Event { process: 2, ..alloc }], &tables(), &nothing);
+    refused(vec![Event { op: Op::Mark, object: 2, ..Event::default() }], &tables(), &nothing);
+    refused(vec![free], &tables(), &nothing);
+    refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": 2"));
+    refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": \"one\""));
+    refused(vec![alloc], &tables(), &meta("\"events\": 1", "\"events\": 2"));
+    refused(vec![alloc], &tables(), &meta("\"objects\": 1", "\"objects\": 1000000"));
+    let mut cycle = tables();
+    cycle.stacks[1].parent = 2;
+    refused(vec![alloc], &cycle, &nothing);
+    let mut beyond = tables();
+    beyond.stacks[2].frame = 99;
+    refused(vec![alloc], &beyond, &nothing);
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+/// A Parquet file of one page, with headers that say what they are told to.
+fn bomb(plain_bytes: i32, values: i32, content: &[u8]) -> Vec<u8> {
+    let packed = zstd::bulk::compress(content, 1).unwrap();
+    let mut file = MAGIC.to_vec();
+    let mut header = Writer::new(&mut file);
+    header.i32(1, 0);
+    header.i32(2, plain_bytes);
+    header.i32(3, packed.len() as i32);
+    header.structure(5, |data| {
+        data.i32(1, values);
+        data.i32(2, 5);
+        data.i32(3, 3);
+        data.i32(4, 3);
+    });
+    header.end();
+    file.extend_from_slice(&packed);
+    let bytes = file.len() as i64 - 4;
+    let at = file.len();
+    let mut footer = Writer::new(&mut file);
+    footer.i32(1, 2);
+    footer.structures(2, &["root", "time_ns"], |element, name| {
+        if *name != "root" {
+            element.i32(1, 2);
+            element.i32(3, 0);
+        }
+        element.bytes(4, name.as_bytes());
+    });
+    footer.i64(3, i64::from(values));
+    footer.structures(4, &[()], |group, ()| {
+        group.structures(1, &[()], |chunk, ()| {
+            chunk.structure(3, |meta| {
+                meta.i32(4, 6);
+                meta.i64(5, i64::from(values));
+                meta.i64(7, bytes);
+                meta.i64(9, 4);
+            });
+        });
+        group.i64(3, i64::from(values));
+    });
+    footer.end();
+    let length = (file.len() - at) as u32;
+    file.extend_from_slice(&length.to_le_bytes());
+    file.extend_from_slice(MAGIC);
+    file
+}
+
+#[test]
+fn bombs_are_refused_before_memory_is_taken() {
+    use crate::parquet::read::FileReader;
+    use crate::parquet::schema::{Column, Encoding, Kind};
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.parquet");
+    let column = Column::required("time_ns", Kind::I64, Encoding::Delta);
+    let error = |file: Vec<u8>| {
+        fs::write(&path, file).unwrap();
+        let attempt = || {
+            let file = FileReader::open(&path)?;
+            let mut reader = file.column(&column)?.unwrap();
+            reader.open_group(&file, 0)?;
+            reader.rows_ready(&file)
+        };
+        attempt().unwrap_err().to_string().replace(&folder.path().display().to_string(), "")
+    };
+    let mut many = Vec::new();
+    [128, 4, 1 << 40, 0].iter().for_each(|number| varint(&mut many, *number));
+    let mut honest = Vec::new();
+    encode::delta(&[1, 2, 3], &mut honest);
+    let said = [
+        error(bomb(i32::MAX, 3, &honest)),
+        error(bomb(1 << 20, 3, &honest)),
+        error(bomb(honest.len() as i32, 1_000_000, &honest)),
+        error(bomb(honest.len() as i32, i32::MAX, &honest)),
+        error(bomb(many.len() as i32, 3, &many)),
+        error(bomb(8, 3, &vec![0; 50 << 20])),
+    ];
+    insta::assert_snapshot!(said.join("\n"));
+}
+
+#[test]
+fn a_selection_of_a_process_that_is_not_there_is_empty() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    assert!(all(&bundle, Selection { process: Some(77) }).is_empty());
+    assert_eq!(bundle.tables(), &tables());
+}
