@@ -90,18 +90,18 @@ mod tests {
 
     #[test]
     fn modules_open_with_their_docs() {
-        assert_eq!(lines("a.rs", "//! What.\nfn f() {}\n"), []);
+        assert_eq!(lines("a.rs", "//! What.\nfn f() {}\n"), [0usize; 0]);
         assert_eq!(lines("a.rs", "use std::fs;\n//! What.\n"), [1]);
     }
 
     #[test]
     fn unsafe_needs_its_sentence_near() {
         assert_eq!(lines("a.rs", "//! A.\nfn f() {\n    unsafe { g() }\n}\n"), [3]);
-        assert_eq!(lines("a.rs", "//! A.\n// SAFETY: g is pure.\nlet x = unsafe { g() };\n"), []);
+        assert_eq!(lines("a.rs", "//! A.\n// SAFETY: g is pure.\nlet x = unsafe { g() };\n"), [0usize; 0]);
         assert_eq!(lines("a.rs", "//! A.\n// SAFETY: far.\n\n\n\n\n\n\n\n\nunsafe impl Send for A {}\n"), [11]);
         assert_eq!(lines("a.rs", "//! A.\nlet x = unsafe\n{ g() };\n"), [2]);
         // A function that is unsafe to call says so in its docs; words in comments and strings are no code.
-        assert_eq!(lines("a.rs", "//! unsafe {\nunsafe fn f() {}\nlet a = \"unsafe {\"; #[unsafe(no_mangle)]\n"), []);
+        assert_eq!(lines("a.rs", "//! unsafe {\nunsafe fn f() {}\nlet a = \"unsafe {\"; #[unsafe(no_mangle)]\n"), [0usize; 0]);
     }
 
     #[test]
@@ -109,7 +109,7 @@ mod tests {
         let text = "//! A.\nfn f() { println!(); }\n#[cfg(test)]\nmod tests {\n    fn t() { eprintln!(); }\n}\nfn g() { dbg!(1); }\n";
         assert_eq!(lines("crates/trace/src/a.rs", text), [2, 7]);
         for path in ["crates/heaplab/src/main.rs", "crates/trace/tests/a.rs", "crates/recorder/build.rs", "xtask/src/a.rs"] {
-            assert_eq!(lines(path, text), [], "{path}");
+            assert_eq!(lines(path, text), [0usize; 0], "{path}");
         }
     }
 }
