@@ -45,6 +45,10 @@ impl<'a, 'b> Writer<'a, 'b> {
     }
 
     fn header(&mut self) -> Result<(), ExportError> {
+        // The first mapping is taken for the program.
+        if let Some(row) = self.executable() {
+            self.mapping(row);
+        }
         let types = [("alloc_objects", "count"), ("alloc_space", "bytes"), ("inuse_objects", "count"), ("inuse_space", "bytes")];
         self.profile.sample_type = types.map(|(name, unit)| ValueType { r#type: self.string(name), unit: self.string(unit) }).into();
         self.profile.period_type = Some(ValueType { r#type: self.string("space"), unit: self.string("bytes") });
@@ -58,6 +62,16 @@ impl<'a, 'b> Writer<'a, 'b> {
         let writer = concat!("heaplab ", env!("CARGO_PKG_VERSION"));
         self.profile.comment = [what.as_str(), writer].map(|comment| self.string(comment)).into();
         Ok(())
+    }
+
+    /// The module of the process's own program.
+    fn executable(&self) -> Option<u32> {
+        let tables = self.export.tables;
+        let is_program = |path: &str| {
+            let mut processes = tables.processes.iter().filter(|process| process.pid == self.export.about.pid);
+            processes.any(|process| process.executable == path)
+        };
+        tables.modules.iter().position(|module| is_program(&module.path)).map(|row| row as u32)
     }
 
     fn sample(&mut self, row: &Weighted) -> Result<(), ExportError> {

@@ -18,14 +18,14 @@ pub fn tables() -> Tables {
         Frame { module, address, function: function.map(str::to_owned), file, line, inlined_into }
     };
     let frames = vec![
-        frame(Some(0), 0x1100, Some("main"), 10, None),
-        frame(Some(0), 0x1200, Some("copy"), 20, Some(5)),
-        frame(Some(1), 0x2300, None, 0, None),
+        frame(Some(1), 0x1100, Some("main"), 10, None),
+        frame(Some(1), 0x1200, Some("copy"), 20, Some(5)),
+        frame(Some(0), 0x2300, None, 0, None),
         frame(None, 0x7f00_0000_1234, None, 0, None),
-        frame(Some(0), 0x1400, Some(HOSTILE), 40, None),
-        frame(Some(0), 0x1200, Some("rename"), 21, Some(6)),
-        frame(Some(0), 0x1200, Some("serve"), 22, None),
-        frame(Some(0), 0x1400, Some(HOSTILE), 40, None),
+        frame(Some(1), 0x1400, Some(HOSTILE), 40, None),
+        frame(Some(1), 0x1200, Some("rename"), 21, Some(6)),
+        frame(Some(1), 0x1200, Some("serve"), 22, None),
+        frame(Some(1), 0x1400, Some(HOSTILE), 40, None),
     ];
     let node = |parent, frame| StackNode { parent, frame };
     // 1 main; 2 main > serve (rename, copy inlined); 3 main > stripped; 4 main > JIT; 5 and 6 main > hostile, twice.
@@ -35,7 +35,7 @@ pub fn tables() -> Tables {
     Tables {
         stacks,
         frames,
-        modules: vec![module("/usr/bin/shop", "ab12cd", 0x5500_0000_0000), module("/lib/libstripped.so.1", "", 0x7f11_0000_0000)],
+        modules: vec![module("/lib/libstripped.so.1", "", 0x7f11_0000_0000), module("/usr/bin/shop", "ab12cd", 0x5500_0000_0000)],
         processes: vec![Process { pid: 77, executable: "/usr/bin/shop".into(), ..Process::default() }],
         threads: vec![Thread { process: 0, tid: 77, name: "main".into() }],
         marks: vec![Mark { name: "open \"shop\"".into(), time_ns: 4_500_000, process: None }],
