@@ -1,3 +1,5 @@
+//! Bundles written and read back, by this crate and by the parquet crate.
+
 use super::*;
 use crate::tables::{Arena, Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Thread};
 use crate::{Family, Flags, Op, Origin};

@@ -1,3 +1,5 @@
+//! Small traces in each format, legal and broken.
+
 use super::*;
 use crate::bundle::{Bundle, BundleWriter, Selection};
 use crate::order::OrderChecker;
