@@ -114,7 +114,7 @@ function theme() {
       // As above.
     }
   });
-  matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => document.dispatchEvent(new Event('themechange')));
+  for (const media of ['(prefers-color-scheme: dark)', 'print']) matchMedia(media).addEventListener('change', () => document.dispatchEvent(new Event('themechange')));
   apply();
 }
 

@@ -144,7 +144,7 @@ class TimelineChart {
       group.append(svg('line', { x1: TIMELINE_MARGIN.left, x2: this.width - TIMELINE_MARGIN.right, y1: this.y(tick), y2: this.y(tick) }),
         svg('text', { x: TIMELINE_MARGIN.left - 8, y: this.y(tick) + 4, 'text-anchor': 'end' }, tick === 0 ? '0' : formatBytes(tick).replace(/\.0+ /, ' ')));
     }
-    for (const tick of axisTicks(this.line, this.view[0], this.view[1], Math.max(2, Math.floor(this.plot / 110)))) {
+    for (const tick of axisTicks(this.line, this.view[0], this.view[1], Math.max(2, Math.floor(this.plot / 80)))) {
       group.append(svg('line', { x1: this.x(tick.time), x2: this.x(tick.time), y1: bottom, y2: bottom + 5 }),
         svg('text', { x: this.x(tick.time), y: bottom + 19, 'text-anchor': 'middle' }, tick.label));
     }
@@ -201,8 +201,11 @@ class TimelineChart {
     const parts = [el('strong', {}, this.text(time)), ' live ', bytesNode(this.line.live_bytes[index]), ` in ${plural(this.line.live_objects[index], 'object')}`];
     if (this.line.max_bytes[index] > this.line.live_bytes[index]) parts.push(', most within this step ', bytesNode(this.line.max_bytes[index]));
     const samples = this.line.samples;
-    const sample = Math.min(samples.time_ns.length, lowerBound(samples.time_ns, time + 1)) - 1;
-    if (sample >= 0) parts.push(', resident ', bytesNode(samples.resident_bytes[sample]));
+    const sample = nearest(samples.time_ns, time);
+    if (sample !== undefined) {
+      const far = Math.abs(samples.time_ns[sample] - time) * 50 > this.view[1] - this.view[0];
+      parts.push(', resident ', bytesNode(samples.resident_bytes[sample]), far ? ` (sampled at ${formatTime(samples.time_ns[sample])})` : '');
+    }
     const near = this.line.marks.filter((mark) => mark.at <= time).at(-1);
     if (near) parts.push(`, after “${near.name}”`);
     return parts;
@@ -279,6 +282,13 @@ function lowerBound(sorted, wanted) {
     else high = middle;
   }
   return low;
+}
+
+// The index of the value closest to `wanted`; undefined where there is none.
+function nearest(sorted, wanted) {
+  const above = lowerBound(sorted, wanted);
+  const near = [above - 1, above].filter((index) => index >= 0 && index < sorted.length);
+  return near.sort((a, b) => Math.abs(sorted[a] - wanted) - Math.abs(sorted[b] - wanted))[0];
 }
 
 // Round numbers of bytes from 0 to about `most`: 1, 2 or 5 times a power of ten in the unit that fits.

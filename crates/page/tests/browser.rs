@@ -14,7 +14,8 @@ fn the_page_shows_what_it_should_in_chromium() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder for pages");
-    for (name, sample) in [("full", sample::full()), ("bare", sample::bare()), ("empty", sample::empty())] {
+    let samples = [("full", sample::full()), ("bare", sample::bare()), ("empty", sample::empty()), ("large", sample::large(20_000))];
+    for (name, sample) in samples {
         let page = sample.page();
         fs::write(folder.path().join(format!("{name}.html")), heaplab_page::html(&page)).expect("a page");
         fs::write(folder.path().join(format!("{name}.json")), serde_json::to_string(&page).expect("the model")).expect("a model");

@@ -66,3 +66,13 @@ fn recordings_with_little_in_them_make_a_page_too() {
         assert!(html(&page).len() < 150_000);
     }
 }
+
+#[test]
+fn a_recording_with_a_hundred_thousand_stacks_makes_a_page_of_a_few_megabytes() {
+    let sample = sample::large(100_000);
+    let page = sample.page();
+    let size = html(&page).len();
+    assert!(size < 6_000_000, "{size} bytes");
+    assert_eq!(page.flame.as_ref().unwrap().values[0][0], sample.profile.peak.live.bytes);
+    assert!(page.left_out.iter().any(|sentence| sentence.starts_with("Live at the end")), "{:?}", page.left_out);
+}

@@ -290,6 +290,15 @@ describe('recordings with little in them', PARALLEL, () => {
   }));
 });
 
+describe('large recordings', PARALLEL, () => {
+  test('say what was left out or taken together', () => open('large', async (tab, model) => {
+    assert.ok(model.flame.merged_nodes > 0);
+    assert.ok((await tab.textContent('#stacks')).includes(`${model.flame.merged_nodes.toLocaleString('en-US')} places too small to see`));
+    assert.ok(model.left_out.length > 0);
+    for (const sentence of model.left_out) assert.ok((await tab.textContent('#about')).includes(sentence));
+  }));
+});
+
 describe('for everyone', PARALLEL, () => {
   for (const name of ['full', 'bare', 'empty']) {
     test(`no sideways scrolling on a phone: ${name}`, () => open(name, async (tab) => {
@@ -327,8 +336,9 @@ describe('for everyone', PARALLEL, () => {
     assert.deepEqual(await tab.evaluate(structureFaults), []);
   }));
 
-  test('paper has no buttons', () => open('full', async (tab) => {
-    await tab.emulateMedia({ media: 'print' });
+  test('paper is white and has no buttons', () => open('full', async (tab) => {
+    await tab.emulateMedia({ media: 'print', colorScheme: 'dark' });
+    assert.equal(await tab.evaluate(() => getComputedStyle(document.body).backgroundColor), 'rgb(255, 255, 255)');
     assert.equal(await tab.locator('.bar').isVisible(), false);
     assert.equal(await tab.locator('fieldset:visible').count(), 0);
     assert.ok(await tab.locator('.findings > li').first().isVisible());

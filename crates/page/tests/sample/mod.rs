@@ -72,6 +72,34 @@ pub fn empty() -> Recorded {
     analyse(Meta::default(), Tables::default(), &[])
 }
 
+/// As many stacks as asked for, eight deep, each with one object that is never freed; a mark at every tenth.
+pub fn large(stacks: u32) -> Recorded {
+    let mut tables = Tables { stacks: vec![StackNode::default()], ..Tables::default() };
+    for function in 0..20_000 {
+        tables
+            .frames
+            .push(Frame { function: Some(format!("some::module::of::a::larger::program::function_{function}")), ..Frame::default() });
+    }
+    let mut events = Vec::new();
+    for leaf in 0..stacks {
+        // Eight base-five digits choose the way down; the last frame is one of many.
+        let mut parent = 0;
+        for level in 0..8 {
+            let frame = if level == 7 { leaf % 20_000 } else { level * 5 + leaf / 5u32.pow(level) % 5 };
+            let known = tables.stacks.len() as u32;
+            tables.stacks.push(StackNode { parent, frame });
+            parent = known;
+        }
+        let object = u64::from(leaf);
+        events.push(Event { op: Op::Alloc, object, size: 16 + object % 5_000, stack: parent, time_ns: object * 1_000, ..Event::default() });
+        if leaf % 10 == 0 {
+            tables.marks.push(Mark { name: format!("turn {leaf}"), time_ns: object * 1_000, process: None });
+            events.push(Event { op: Op::Mark, object: tables.marks.len() as u64 - 1, time_ns: object * 1_000, ..Event::default() });
+        }
+    }
+    analyse(Meta { program: "large".into(), stack_depth: 8, ..Meta::default() }, tables, &events)
+}
+
 fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
     let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors).expect("the sample is a legal recording");
