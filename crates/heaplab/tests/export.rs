@@ -1,0 +1,139 @@
+//! `heaplab export` and `heaplab symbolize` as a user meets them: files, exit codes, messages.
+
+use heaplab_trace::{
+    Event, EventSink, Op,
+    bundle::{Bundle, BundleWriter, Meta},
+    tables::{Arena, Frame, Mark, Module, Process, StackNode, Tables, Thread},
+};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output},
+};
+
+fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A recording of two processes: `small` (pid 10) and `large` (pid 11), which has 2000 bytes at its peak and 500 at its
+/// end; `loaded` is when it has 1500.
+fn bundle(folder: &Path) -> PathBuf {
+    let process = |pid, name: &str| Process { pid, executable: format!("/usr/bin/{name}"), ..Process::default() };
+    let thread = |process, tid| Thread { process, tid, name: String::new() };
+    let node = |frame| StackNode { parent: 0, frame };
+    let frame = |module, address| Frame { module, address, ..Frame::default() };
+    // This program is the one module, so that there is something to symbolize.
+    let path = std::env::current_exe().unwrap().to_str().unwrap().to_owned();
+    let tables = Tables {
+        stacks: vec![StackNode::default(), node(0), node(1)],
+        frames: vec![frame(Some(0), own_address()), frame(None, 0x1234)],
+        modules: vec![Module { path, size: 1 << 24, process: 1, ..Module::default() }],
+        processes: vec![process(10, "small"), process(11, "large")],
+        threads: vec![thread(0, 10), thread(1, 11)],
+        arenas: vec![Arena::default()],
+        marks: vec![Mark { name: "loaded".into(), time_ns: 4_000_000, process: None }],
+        ..Tables::default()
+    };
+    let alloc = |process, object, size, stack| Event { op: Op::Alloc, process, thread: process, object, size, stack, ..Event::default() };
+    let free = |object| Event { op: Op::Free, process: 1, thread: 1, object, ..Event::default() };
+    let mut events = [alloc(0, 0, 100, 1), alloc(1, 1, 1000, 1), alloc(1, 2, 500, 2), free(1), alloc(1, 3, 1500, 1), free(3)];
+    events.iter_mut().enumerate().for_each(|(row, event)| event.time_ns = row as u64 * 1_000_000 + 1_000_000);
+    let path = folder.join("two.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    events.iter().for_each(|event| writer.push(event).unwrap());
+    writer.finish(&tables, Meta { program: "make".into(), ..Meta::default() }).unwrap();
+    path
+}
+
+/// The return address of a call in this program, as its file numbers addresses.
+fn own_address() -> u64 {
+    let path = std::env::current_exe().unwrap();
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let first = maps.lines().find(|line| line.ends_with(path.to_str().unwrap())).unwrap();
+    let bias = u64::from_str_radix(first.split('-').next().unwrap(), 16).unwrap();
+    own_address as fn() -> u64 as usize as u64 - bias + 1
+}
+
+#[test]
+fn the_largest_process_is_exported_unless_another_is_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    bundle(folder.path());
+    let collapsed = |more: &[&str]| {
+        let mut arguments = vec!["export", "two.heaplab", "--format", "collapsed", "-o", "-"];
+        arguments.extend(more);
+        let output = heaplab(folder.path(), &arguments);
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let weights = text(&output.stdout).lines().map(|line| line.rsplit_once(' ').unwrap().1.parse().unwrap()).collect::<Vec<u64>>();
+        weights.iter().sum::<u64>()
+    };
+    assert_eq!(collapsed(&[]), 2000);
+    assert_eq!(collapsed(&["--at", "end"]), 500);
+    assert_eq!(collapsed(&["--at", "3500us"]), 1500);
+    assert_eq!(collapsed(&["--at", "loaded"]), 500);
+    assert_eq!(collapsed(&["--process", "10"]), 100);
+    assert_eq!(collapsed(&["--process", "small"]), 100);
+    assert_eq!(collapsed(&["--process", "all"]), 2100);
+    assert_eq!(collapsed(&["--weight", "allocated-bytes"]), 3000);
+    assert_eq!(collapsed(&["--weight", "allocated-objects", "--process", "all"]), 4);
+}
+
+#[test]
+fn every_format_is_written_to_a_file() {
+    let folder = tempfile::tempdir().unwrap();
+    bundle(folder.path());
+    for format in ["pprof", "speedscope", "collapsed", "firefox", "dhat"] {
+        let output = heaplab(folder.path(), &["export", "two.heaplab", "--format", format, "-o", format]);
+        assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output.stderr));
+        assert!(fs::metadata(folder.path().join(format)).unwrap().len() > 20);
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 6, "nothing else is left behind");
+}
+
+#[test]
+fn misuse_is_exit_code_2_and_failure_1() {
+    let folder = tempfile::tempdir().unwrap();
+    bundle(folder.path());
+    let run = |more: &[&str]| {
+        let output = heaplab(folder.path(), &[&["export"], more].concat());
+        (output.status.code(), text(&output.stderr))
+    };
+    let (code, message) = run(&["two.heaplab", "--format", "dhat", "--at", "loaded", "-o", "x"]);
+    assert!(code == Some(2) && message.contains("no other moment"), "{message}");
+    let (code, message) = run(&["two.heaplab", "--format", "pprof", "--weight", "allocated-bytes", "-o", "x"]);
+    assert!(code == Some(2) && message.contains("collapsed"), "{message}");
+    assert_eq!(run(&["two.heaplab", "--format", "svg", "-o", "x"]).0, Some(2));
+    let (code, message) = run(&["two.heaplab", "--format", "dhat", "--process", "medium", "-o", "x"]);
+    assert!(code == Some(1) && message.contains("10 small, 11 large"), "{message}");
+    let (code, message) = run(&["two.heaplab", "--format", "pprof", "--at", "soon", "-o", "x"]);
+    assert!(code == Some(1) && message.contains("the marks are: loaded"), "{message}");
+    assert_eq!(run(&["absent.heaplab", "--format", "dhat", "-o", "x"]).0, Some(1));
+    assert_eq!(run(&["two.heaplab", "--format", "dhat", "-o", "absent/x"]).0, Some(1));
+    assert_eq!(run(&["two.heaplab", "--format", "dhat", "-o", "."]).0, Some(1));
+    assert!(!folder.path().join("x").exists());
+}
+
+#[test]
+fn symbolize_names_frames_in_the_bundle_and_says_how_many() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = bundle(folder.path());
+    let output = heaplab(folder.path(), &["symbolize", "two.heaplab", "--json"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["modules"][0]["frames"], &report["modules"][0]["functions"]), (&1.into(), &1.into()));
+    let named = Bundle::open(&path).unwrap();
+    let names: Vec<String> = named.tables().frames_of(1).map(|frame| named.tables().frame_label(frame)).collect();
+    assert!(names.iter().any(|name| name.ends_with("own_address")), "{names:?}");
+    // Again, as text; what was found stays.
+    let output = heaplab(folder.path(), &["symbolize", "two.heaplab"]);
+    assert!(
+        text(&output.stdout).starts_with("  frames functions    lines  inlined  module\n       1         1"),
+        "{}",
+        text(&output.stdout)
+    );
+    assert_eq!(Bundle::open(&path).unwrap().tables(), named.tables());
+    assert_eq!(heaplab(folder.path(), &["symbolize", "absent.heaplab"]).status.code(), Some(1));
+}
