@@ -15,7 +15,12 @@ fn main() {
     command.args(arguments);
     let keep = std::env::var_os("DRAIN_KEEP").is_some();
     let options = drainer::Options { stack_depth: depth, keep, ..drainer::Options::default() };
-    let (status, images) = drainer::drainer(options).run(&mut command);
+    let mut drainer = drainer::drainer(options);
+    // a preload object other than the crate's, to compare builds
+    if let Some(path) = std::env::var_os("DRAIN_PRELOAD") {
+        drainer.preload = path.into();
+    }
+    let (status, images) = drainer.run(&mut command);
     for image in &images {
         eprintln!(
             "{}-{} began {} state {} exit {:?} rings {} events {} nodes {} modules {} lost {:?} {}",
@@ -44,5 +49,9 @@ fn main() {
         usage
     };
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    eprintln!("{status}; the target's CPU: {:.3} s", seconds(usage.ru_utime) + seconds(usage.ru_stime));
+    eprintln!(
+        "{status}; the target's CPU: {:.3} s, of it system {:.3} s",
+        seconds(usage.ru_utime) + seconds(usage.ru_stime),
+        seconds(usage.ru_stime)
+    );
 }

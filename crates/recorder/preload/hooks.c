@@ -10,7 +10,6 @@
 static void *boot_malloc(size_t size);
 static void *boot_calloc(size_t count, size_t size);
 static void *boot_realloc(void *block, size_t size);
-static void *boot_reallocarray(void *block, size_t count, size_t size);
 static void *boot_aligned_alloc(size_t alignment, size_t size);
 static int boot_posix_memalign(void **block, size_t alignment, size_t size);
 static void *boot_valloc(size_t size);
@@ -24,7 +23,7 @@ static struct {
     size_t (*usable)(void *); /* of the same allocator as malloc; else answers 0 */
     void *(*calloc)(size_t, size_t);
     void *(*realloc)(void *, size_t);
-    void *(*reallocarray)(void *, size_t, size_t);
+    void *(*reallocarray)(void *, size_t, size_t); /* an allocator's own; NULL: libc's, which calls realloc through us */
     void *(*aligned_alloc)(size_t, size_t);
     void *(*memalign)(size_t, size_t);
     int (*posix_memalign)(void **, size_t, size_t);
@@ -39,7 +38,6 @@ static struct {
     .usable = usable_not_known,
     .calloc = boot_calloc,
     .realloc = boot_realloc,
-    .reallocarray = boot_reallocarray,
     .aligned_alloc = boot_aligned_alloc,
     .memalign = boot_aligned_alloc,
     .posix_memalign = boot_posix_memalign,
@@ -114,7 +112,8 @@ static bool resolve(void)
         next.usable = malloc_usable_size_found;
     TAKE(calloc);
     TAKE(realloc);
-    TAKE(reallocarray);
+    if (in_range(next.internal, (uintptr_t)reallocarray_found))
+        next.reallocarray = reallocarray_found;
     TAKE(aligned_alloc);
     TAKE(memalign);
     TAKE(posix_memalign);
@@ -144,10 +143,6 @@ static void *boot_realloc(void *block, size_t size)
     if (to && block)
         memmove(to, block, (uintptr_t)boot_memory + boot_used - (uintptr_t)block < size ? 0 : size);
     return to;
-}
-static void *boot_reallocarray(void *block, size_t count, size_t size)
-{
-    return resolve() ? next.reallocarray(block, count, size) : size && count > sizeof boot_memory / size ? NULL : boot_realloc(block, count * size);
 }
 static void *boot_aligned_alloc(size_t alignment, size_t size) { return resolve() ? next.aligned_alloc(alignment, size) : boot_take(alignment, size); }
 static int boot_posix_memalign(void **block, size_t alignment, size_t size)
@@ -367,16 +362,22 @@ EXPORT void *reallocarray(void *old, size_t count, size_t size)
 {
     struct registers at = CALLER();
     size_t bytes;
-    if (ENTERED(at))
-        return next.reallocarray(old, count, size);
     bool overflow = __builtin_mul_overflow(count, size, &bytes);
+    if (ENTERED(at))
+        return overflow ? NULL : next.realloc(old, bytes);
     if (unlikely(of_boot(old)) && !overflow) {
         void *block = realloc_of_boot(old, bytes);
         record_allocation(at, block, bytes, 0);
         return block;
     }
     uint64_t before = counter();
-    void *block = CALL_NEXT(at, next.reallocarray(old, count, size));
+    void *block;
+    if (next.reallocarray)
+        block = CALL_NEXT(at, next.reallocarray(old, count, size));
+    else if (!overflow)
+        block = CALL_NEXT(at, next.realloc(old, bytes));
+    else
+        errno = ENOMEM, block = NULL;
     return reallocated(at, before, old, block, overflow ? SIZE_MAX : bytes, overflow);
 }
 

@@ -292,6 +292,10 @@ static uint32_t keep(struct thread *t, const struct walk *w)
     return node;
 }
 
+#ifdef HEAPLAB_VERIFY
+#include "verify.c"
+#endif
+
 /* The node of the stack at whose innermost frame the registers are `at`. */
 static uint32_t stack_node(struct thread *t, struct registers at)
 {
@@ -312,5 +316,11 @@ static uint32_t stack_node(struct thread *t, struct registers at)
         if (w.kept)
             walk(t, at, 0, &w);
     }
+#ifdef HEAPLAB_VERIFY
+    uint32_t node = keep(t, &w);
+    verify(t, at, node);
+    return node;
+#else
     return keep(t, &w);
+#endif
 }

@@ -54,7 +54,7 @@ struct step {
     uint64_t rule;     /* how to go on from here */
 };
 
-#define NODE_CACHE_BITS 10
+#define NODE_CACHE_BITS 14
 struct node_cached {
     uint64_t ip;
     uint32_t parent, node;

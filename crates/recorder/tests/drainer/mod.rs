@@ -373,7 +373,7 @@ fn read_records(map: &Mapped, image: &mut Image) {
             }
             kind => panic!("record kind {kind}"),
         }
-        assert!(record.bytes >= 16 && record.bytes % 8 == 0);
+        assert!(record.bytes >= 16 && record.bytes.is_multiple_of(8));
         at += record.bytes as usize;
     }
 }

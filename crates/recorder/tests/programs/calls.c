@@ -1,0 +1,54 @@
+/* Every function once, with sizes that nothing else asks for. Prints what it was given: "name address usable". */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static char out[65536];
+static size_t used;
+static void say(const char *name, void *block) { used += snprintf(out + used, sizeof out - used, "%s %lu\n", name, (unsigned long)(uintptr_t)block); }
+
+int main(void)
+{
+    void *volatile p;
+    void *m;
+    say("malloc", p = malloc(100001));
+    free(p);
+    say("calloc", p = calloc(3, 100002));
+    say("realloc", p = realloc(p, 400003));
+    say("reallocarray", p = reallocarray(p, 5, 100004));
+    say("usable", p);
+    if (malloc_usable_size(p) < 500020)
+        return 1;
+    p = realloc(p, 0);
+    say("realloc0", p);
+    say("aligned_alloc", p = aligned_alloc(256, 102400));
+    free(p);
+    if (posix_memalign(&m, 4096, 100006) || posix_memalign(&m, 3, 100006) != EINVAL)
+        return 2;
+    say("posix_memalign", m);
+    free(m);
+    say("memalign", p = memalign(64, 100007));
+    free(p);
+    say("valloc", p = valloc(100008));
+    free(p);
+    say("pvalloc", p = pvalloc(100009));
+    free(p);
+    say("realloc_null", p = realloc(NULL, 100010));
+    errno = 0;
+    void *volatile failed = malloc(SIZE_MAX / 2 - 1);
+    if (failed || errno != ENOMEM)
+        return 3;
+    failed = realloc(p, SIZE_MAX / 2 - 2);
+    if (failed)
+        return 4;
+    errno = 77;
+    free(p);
+    free(NULL);
+    if (errno != 77)
+        return 5;
+    fwrite(out, 1, used, stdout);
+    return 0;
+}

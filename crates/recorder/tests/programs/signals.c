@@ -1,0 +1,29 @@
+/* A timer's handler allocates, wherever it strikes. Run with an allocator that allows it. Prints how many it allocated. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/time.h>
+
+static volatile long struck;
+static void handler(int signal)
+{
+    (void)signal;
+    struck++;
+    free(malloc(777));
+}
+
+int main(void)
+{
+    struct sigaction action = {.sa_handler = handler};
+    struct itimerval every = {{0, 50}, {0, 50}}, never = {{0, 0}, {0, 0}};
+    sigaction(SIGALRM, &action, NULL);
+    setitimer(ITIMER_REAL, &every, NULL);
+    long allocated = 0;
+    for (; struck < 3000 && allocated < 900000; allocated++) {
+        void *volatile p = malloc(55);
+        free(p);
+    }
+    setitimer(ITIMER_REAL, &never, NULL);
+    printf("%ld %ld\n", struck, allocated);
+    return 0;
+}

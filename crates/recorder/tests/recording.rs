@@ -1,0 +1,343 @@
+//! The preload object against programs with known answers.
+
+mod drainer;
+
+use drainer::{Drainer, Event, Image, Options, drainer as start};
+use heaplab_recorder::layout::*;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Compiles a program of tests/programs; `source` may be C or C++.
+fn compile(folder: &Path, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
+    let out = folder.join(name);
+    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
+    let mut command = Command::new(compiler);
+    command.args(["-O2", "-Wall", "-fno-builtin-malloc", "-o"]).arg(&out).args(flags).arg(programs.join(source));
+    let run = command.arg("-I").arg(programs.join("../../preload")).arg("-pthread").output().expect("a C compiler");
+    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    out
+}
+
+/// Runs a program under the recorder; it must succeed, and nothing may be lost. Gives its output and its images.
+fn record(drainer: Drainer, command: &mut Command) -> (String, Vec<Image>) {
+    let out = drainer.folder.path().join("stdout");
+    let file = std::fs::File::create(&out).unwrap();
+    let keep = drainer.folder.path().to_path_buf();
+    let mut drainer = drainer;
+    let mut child = drainer.spawn(command.stdout(file));
+    let status = drainer.drain_until_exit(&mut child);
+    let text = std::fs::read_to_string(keep.join("stdout")).unwrap();
+    let images = drainer.finish();
+    assert!(status.success(), "{status}: {text}");
+    for image in &images {
+        assert!(image.lost.iter().all(|&l| l == 0), "{}-{} lost {:?}", image.pid, image.seq, image.lost);
+        assert_eq!(image.state, PROCESS_RECORDING);
+    }
+    (text, images)
+}
+
+fn sized(image: &Image, kind: u8, size: u64) -> Vec<&Event> {
+    image.of_kind(kind).filter(|e| e.size() == size).collect()
+}
+
+#[test]
+fn every_function_is_recorded_with_what_it_was_asked_and_gave() {
+    let d = start(Options::default());
+    let program = compile(d.folder.path(), "calls.c", "calls", &[]);
+    let (text, images) = record(d, &mut Command::new(program));
+    let image = &images[0];
+    let given: HashMap<&str, u64> = text.lines().map(|l| l.split_once(' ').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect();
+    let one = |kind, size| match sized(image, kind, size)[..] {
+        [event] => event,
+        ref other => panic!("{} events of kind {kind}, size {size}", other.len()),
+    };
+    let page = 12; // log2
+    for (name, size, align_log2, zeroed, family) in [
+        ("malloc", 100001, 0, false, FAMILY_MALLOC),
+        ("calloc", 300006, 0, true, FAMILY_MALLOC),
+        ("aligned_alloc", 102400, 8, false, FAMILY_ALIGNED),
+        ("posix_memalign", 100006, 12, false, FAMILY_ALIGNED),
+        ("memalign", 100007, 6, false, FAMILY_ALIGNED),
+        ("valloc", 100008, page, false, FAMILY_ALIGNED),
+        ("pvalloc", 100009, page, false, FAMILY_ALIGNED),
+        ("realloc_null", 100010, 0, false, FAMILY_MALLOC),
+    ] {
+        let event = one(ALLOC, size);
+        assert_eq!(event.block(), Block { address: given[name], align_log2, zeroed, family: family as u8 }, "{name}");
+        assert!(event.slack().is_some() && event.node() != 0, "{name}");
+        // the reallocated ones are not freed by free()
+        let freed = image.of_kind(FREE).any(|f| f.block().address == given[name] && f.counter >= event.counter);
+        assert_eq!(freed, name != "calloc" || given["calloc"] == given["reallocarray"], "{name}");
+    }
+    let first = one(REALLOC, 400003);
+    assert_eq!((first.words[3], first.words[0]), (given["calloc"], given["realloc"]));
+    assert!(first.words[4] & ((1 << COUNTER_BITS) - 1) >= first.counter);
+    let second = one(REALLOC, 500020);
+    assert_eq!((second.words[3], second.words[0]), (given["realloc"], given["reallocarray"]));
+    let asked: Vec<u64> = image.of_kind(USABLE_SIZE).map(|e| e.block().address).collect();
+    assert_eq!(asked, [given["usable"]]);
+    assert_eq!(one(ALLOC_FAILED, u64::MAX / 2 - 1).block().address, 0);
+    assert_eq!(one(REALLOC_FAILED, u64::MAX / 2 - 2).words[3], given["realloc_null"]);
+    assert_eq!((image.exit, image.began), (Some(0), BEGAN_STARTED));
+    assert!(image.executable.ends_with("/calls"));
+}
+
+/// Every stack that the program noted by backtrace() is what was recorded, frame by frame.
+fn assert_stacks(text: &str, image: &Image, depth: usize) -> usize {
+    let mut compared = 0;
+    for line in text.lines() {
+        let mut numbers = line.split(' ').map(|n| n.parse::<u64>().unwrap());
+        let size = numbers.next().unwrap();
+        let expected: Vec<u64> = numbers.collect();
+        let events = sized(image, ALLOC, size);
+        assert_eq!(events.len(), 1, "size {size}");
+        let stack = image.stack(events[0].node());
+        // the innermost frame called backtrace() there and malloc() here; an interrupted frame is noted one further
+        let shown = expected.len().min(depth);
+        assert!(stack.len() >= shown, "size {size}: {} of {shown} frames\n{stack:x?}\n{expected:x?}", stack.len());
+        for (i, (ours, theirs)) in stack.iter().zip(&expected).enumerate().skip(1).take(shown - 1) {
+            assert!(ours == theirs || *ours == theirs + 1, "size {size}, frame {i}\n{stack:x?}\n{expected:x?}");
+        }
+        if expected.len() < depth {
+            assert_eq!(stack.len(), expected.len(), "size {size}\n{stack:x?}\n{expected:x?}");
+        }
+        compared += 1;
+    }
+    compared
+}
+
+#[test]
+fn stacks_are_those_of_backtrace() {
+    for depth in [5, 16, 64, 190] {
+        let d = start(Options { stack_depth: depth, ..Options::default() });
+        let folder = d.folder.path().to_path_buf();
+        let program = compile(&folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
+        let small = compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
+        let large = compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
+        // loaded one after the other, the libraries come to lie at the same address
+        let (text, images) = record(d, Command::new(program).args([&small, &large, &small]));
+        assert!(assert_stacks(&text, &images[0], depth as usize) > 150);
+        let modules: Vec<_> = images[0].modules.iter().filter(|m| m.path.contains("/small.so") || m.path.contains("/large.so")).collect();
+        assert_eq!(modules.len(), 3, "{modules:#?}");
+        assert!(modules.iter().all(|m| m.unloaded_at_node.is_some() && !m.build_id.is_empty()));
+    }
+}
+
+#[test]
+fn addresses_of_unloaded_libraries_keep_their_own_modules() {
+    let d = start(Options::default());
+    let folder = d.folder.path().to_path_buf();
+    let program = compile(&folder, "stacks.c", "stacks", &["-rdynamic"]);
+    let small = compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
+    let large = compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
+    let (text, images) = record(d, Command::new(program).args([&small, &large]));
+    let image = &images[0];
+    let sizes: Vec<u64> = text.lines().map(|l| l.split(' ').next().unwrap().parse().unwrap()).collect();
+    // the last four stacks: two through each library
+    for (i, &size) in sizes[sizes.len() - 4..].iter().enumerate() {
+        let mut node = sized(image, ALLOC, size)[0].node();
+        let mut names = Vec::new();
+        while node != 0 {
+            let n = image.nodes[node as usize];
+            names.push(image.module_of(node, n.ip).map_or("none", |m| m.path.rsplit('/').next().unwrap()));
+            node = n.parent;
+        }
+        let library = if i < 2 { "small.so" } else { "large.so" };
+        assert_eq!(names[..4], ["stacks", library, library, "stacks"], "stack {i}");
+    }
+}
+
+#[test]
+fn children_of_every_kind_have_their_own_images() {
+    let d = start(Options::default());
+    let program = compile(d.folder.path(), "family.c", "family", &[]);
+    let (_, images) = record(d, &mut Command::new(program));
+    let with = |size: u64| {
+        let found: Vec<&Image> = images.iter().filter(|i| !sized(i, ALLOC, size).is_empty()).collect();
+        assert_eq!(found.len(), 1, "size {size} in {} images", found.len());
+        found[0]
+    };
+    let parent = with(1000001);
+    assert_eq!((parent.began, parent.exit), (BEGAN_STARTED, Some(0)));
+    for vforked in [1000004, 1000005, 1000007] {
+        assert_eq!(with(vforked).pid, parent.pid);
+    }
+    let address = sized(parent, ALLOC, 1000001)[0].block().address;
+    for (size, exit, parent_image) in
+        [(2000001, None, parent), (2000002, Some(3), with(2000001)), (2000003, None, parent), (2000006, None, parent)]
+    {
+        let child = with(size);
+        assert_eq!((child.began, child.exit), (BEGAN_FORK, exit), "{size}");
+        assert_eq!(child.parent, (parent_image.pid, parent_image.seq), "{size}");
+        assert!(child.modules.iter().any(|m| m.path.ends_with("/family")), "{size}");
+        let inherited_free = child.of_kind(FREE).any(|e| e.block().address == address);
+        assert_eq!(inherited_free, matches!(size, 2000001 | 2000003), "{size}");
+    }
+    let spawned = images.iter().find(|i| i.executable.ends_with("/true") && i.seq == 0).unwrap();
+    assert_eq!((spawned.began, spawned.ppid), (BEGAN_STARTED, parent.pid));
+    let executed = images.iter().find(|i| i.executable.ends_with("/true") && i.seq == 1).unwrap();
+    assert_eq!((executed.began, executed.pid), (BEGAN_EXEC, with(2000006).pid));
+}
+
+#[test]
+fn short_threads_share_few_rings_and_lose_nothing() {
+    let d = start(Options { ring_bytes: 64 << 10, ..Options::default() });
+    let program = compile(d.folder.path(), "threads.c", "threads", &[]);
+    let (_, images) = record(d, &mut Command::new(program));
+    let image = &images[0];
+    assert_eq!(sized(image, ALLOC, 600).len(), 6000);
+    assert_eq!(sized(image, ALLOC, 500).len(), 600);
+    let late = sized(image, ALLOC, 501).len();
+    let freed: Vec<u64> = image.of_kind(FREE).map(|e| e.block().address).collect();
+    let of_late = sized(image, ALLOC, 501).iter().filter(|e| freed.contains(&e.block().address)).count();
+    assert!(late >= 600 && of_late > 0, "{late} allocations by destructors, {of_late} freed");
+    assert!(image.rings < 40, "{} rings", image.rings);
+    let ended: Vec<String> = image.of_kind(THREAD_END).map(Event::text).collect();
+    assert!(ended.len() >= 600 && ended.iter().all(|n| n == "short one"), "{} threads ended", ended.len());
+    // sorted by time, every address is allocated and freed in turn
+    let mut events: Vec<&Event> = image.events.iter().filter(|e| matches!(e.kind, ALLOC | FREE)).collect();
+    events.sort_by_key(|e| e.counter);
+    let mut live = std::collections::HashSet::new();
+    let mut unknown = 0;
+    for event in events {
+        let address = event.block().address;
+        match event.kind {
+            ALLOC => assert!(live.insert(address), "{address:x} is allocated twice"),
+            _ => unknown += usize::from(!live.remove(&address)),
+        }
+    }
+    assert_eq!(unknown, 0);
+}
+
+#[test]
+fn a_handler_may_allocate_wherever_it_strikes() {
+    let d = start(Options::default());
+    let folder = d.folder.path().to_path_buf();
+    let program = compile(&folder, "signals.c", "signals", &[]);
+    let allocator = compile(&folder, "allocator.c", "allocator.so", &["-shared", "-fPIC", "-fno-builtin"]);
+    let mut command = Command::new(program);
+    let both = format!("{}:{}", d.preload.display(), allocator.display());
+    let out = std::fs::File::create(folder.join("stdout")).unwrap();
+    let mut d = d;
+    command.env("LD_PRELOAD", both).env(heaplab_recorder::SPOOL_VARIABLE, &folder).stdout(out);
+    let status = d.drain_until_exit(&mut command.spawn().unwrap());
+    let text = std::fs::read_to_string(folder.join("stdout")).unwrap();
+    assert!(status.success(), "{status}");
+    let image = &d.finish()[0];
+    let numbers: Vec<usize> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    assert_eq!(image.lost.iter().sum::<u64>(), 0, "{:?}", image.lost);
+    assert_eq!((sized(image, ALLOC, 777).len(), sized(image, ALLOC, 55).len()), (numbers[0], numbers[1]));
+    assert_eq!(image.of_kind(ALLOC).find(|e| e.size() == 55).unwrap().slack(), Some(7), "the other allocator's usable size");
+}
+
+#[test]
+fn operators_are_recorded_once_and_still_throw() {
+    let d = start(Options::default());
+    let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+    let (text, images) = record(d, &mut Command::new(program));
+    assert_eq!(text, "caught\n");
+    for size in [70001, 70010] {
+        assert_eq!(sized(&images[0], ALLOC, size).len(), 1, "{size}");
+    }
+    assert_eq!(sized(&images[0], ALLOC, 1280)[0].block().address % 128, 0);
+    assert_eq!(images[0].of_kind(ALLOC_FAILED).count(), 2);
+
+    // an allocator whose operator new goes past malloc
+    let mut d = start(Options::default());
+    let allocator = compile(d.folder.path(), "allocator.c", "allocator.so", &["-shared", "-fPIC", "-fno-builtin"]);
+    let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+    let mut command = Command::new(program);
+    command.env("LD_PRELOAD", format!("{}:{}", d.preload.display(), allocator.display())).stdout(Stdio::null());
+    command.env(heaplab_recorder::SPOOL_VARIABLE, d.folder.path()).stderr(Stdio::null());
+    d.drain_until_exit(&mut command.spawn().unwrap());
+    let image = &d.finish()[0];
+    let block = sized(image, ALLOC, 70001);
+    assert_eq!((block.len(), block[0].block().family), (1, FAMILY_NEW as u8));
+    assert_eq!(image.of_kind(FREE).filter(|e| e.block().address == block[0].block().address).count(), 1);
+}
+
+#[test]
+fn marks_come_from_the_macro_and_from_a_signal() {
+    let signal = libc::SIGUSR2;
+    let d = start(Options { mark_signal: signal as u32, ..Options::default() });
+    let program = compile(d.folder.path(), "marks.c", "marks", &[]);
+    assert!(Command::new(&program).status().unwrap().success(), "runs alone too");
+    let (_, images) = record(d, Command::new(program).arg(signal.to_string()));
+    let marks: Vec<String> = images[0].of_kind(MARK).map(Event::text).collect();
+    assert_eq!(marks, ["loaded", "signal", "the end, with a name that is longer than a word"]);
+}
+
+#[test]
+fn a_small_ring_waits_for_the_drainer_and_loses_nothing() {
+    let d = start(Options { ring_bytes: 64 << 10, stack_depth: 0, ..Options::default() });
+    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+    let (text, images) = record(d, Command::new(program).arg("100000"));
+    assert_eq!(text, "done\n");
+    let blocks = images[0].of_kind(ALLOC).filter(|e| (60000..60007).contains(&e.size())).count();
+    assert_eq!(blocks, 100000);
+    assert_eq!(images[0].nodes.len(), 0);
+}
+
+#[test]
+fn what_was_published_survives_sigkill() {
+    let mut d = start(Options::default());
+    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+    let mut child = d.spawn(Command::new(program).args(["3000", "die"]).stdout(Stdio::null()));
+    let status = child.wait().unwrap();
+    assert!(!status.success());
+    d.turn();
+    let image = &d.finish()[0];
+    assert_eq!(image.of_kind(ALLOC).filter(|e| (60000..60007).contains(&e.size())).count(), 3000);
+    assert_eq!(image.exit, None);
+}
+
+#[test]
+fn the_target_outlives_its_drainer() {
+    for stopped in [false, true] {
+        let d = start(Options { ring_bytes: 64 << 10, ..Options::default() });
+        let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+        // nobody drains: the ring fills, and the target waits for us
+        let mut child = d.spawn(Command::new(program).arg("100000").stdout(Stdio::null()));
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        assert!(child.try_wait().unwrap().is_none(), "it waits while the drainer lives");
+        if stopped {
+            d.control().state.store(CONTROL_STOPPED, std::sync::atomic::Ordering::Release);
+        } else {
+            d.die();
+        }
+        assert!(child.wait().unwrap().success());
+        let image = &d.finish()[0];
+        assert_eq!((image.state, image.cut_reason), (PROCESS_CUT, if stopped { CUT_STOPPED } else { CUT_DRAINER_DEAD }));
+        assert!(image.events.iter().all(|e| e.counter <= image.cut_counter));
+        assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
+    }
+}
+
+#[test]
+fn a_spool_that_is_gone_leaves_the_target_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "loop.c", "loop", &[]);
+    let preload = folder.path().join("preload.so");
+    std::fs::write(&preload, heaplab_recorder::PRELOAD).unwrap();
+    for spool in ["/nonexistent/folder", ""] {
+        let run =
+            Command::new(&program).arg("1000").env("LD_PRELOAD", &preload).env(heaplab_recorder::SPOOL_VARIABLE, spool).output().unwrap();
+        assert_eq!((run.status.code(), &run.stdout[..], &run.stderr[..]), (Some(0), &b"done\n"[..], &b""[..]));
+    }
+    // the folder is there, but nothing can be made in it: said in the control page
+    let d = start(Options::default());
+    std::fs::create_dir(d.folder.path().join("real")).unwrap();
+    let long = d.folder.path().to_path_buf();
+    std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
+    let mut child = d.spawn(Command::new(&program).arg("1000").stdout(Stdio::null()));
+    assert!(child.wait().unwrap().success());
+    let refused = d.control().refused.load(std::sync::atomic::Ordering::Acquire);
+    std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
+    // root writes where it may not
+    // SAFETY: asks for a number.
+    if unsafe { libc::geteuid() } != 0 {
+        assert_eq!(refused, 1);
+    }
+}
