@@ -5,6 +5,8 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use heaplab_replay::Touch;
+
 /// The version of this JSON; it changes when a field changes its meaning.
 pub const RESULTS_VERSION: u32 = 1;
 
@@ -54,19 +56,9 @@ pub struct Workload {
     pub end_requested_bytes: u64,
     /// How often the program read a usable size, which makes its requests depend on the allocator recorded under.
     pub usable_size_reads: u64,
-}
-
-/// Which blocks the driver writes to, which decides what becomes resident.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Touch {
-    /// One store in every page of every block.
-    All,
-    /// As `All`, but blocks asked for zeroed stay untouched: nothing says that the program wrote them.
-    #[default]
-    Known,
-    /// No block is written.
-    None,
+    /// Where the recording was cut; `None`: it is complete.
+    #[serde(default)]
+    pub cut: Option<String>,
 }
 
 /// How it was measured.

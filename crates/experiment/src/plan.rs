@@ -1,0 +1,105 @@
+//! What is to be run. A plan is a list of blocks, each the same cells in an order of its own; everything about it
+//! follows from its fields, so that machines that share a plan run parts of the same experiment.
+
+use crate::results::{Settings, Workload};
+use crate::statistics::Random;
+use heaplab_replay::{CellKind, CellRequest};
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The heap that does nothing, by name: a cell of every block.
+pub const NULL_HEAP: &str = "null";
+/// The canary's place in a block's order.
+pub const CANARY: &str = "canary";
+
+/// A heap to be measured.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeapCell {
+    /// Its name with parameters.
+    pub name: String,
+    /// What its process needs in its environment.
+    pub environment: Vec<(String, String)>,
+    /// Space cells: one where the heap's space depends on nothing but the program, more where it depends on time.
+    pub space_cells: u32,
+}
+
+/// An experiment: one program, several heaps.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// The replay program's file.
+    pub program: PathBuf,
+    /// What it is.
+    pub workload: Workload,
+    /// The heaps; the first is the baseline.
+    pub heaps: Vec<HeapCell>,
+    /// How to measure.
+    pub settings: Settings,
+    /// Measure space.
+    pub space: bool,
+    /// Measure time.
+    pub time: bool,
+    /// Check every block of every heap first.
+    pub verify: bool,
+    /// This machine's part: blocks whose number modulo `.1` is `.0`.
+    pub shard: (u32, u32),
+    /// Where block files are kept; `None`: nowhere.
+    pub results: Option<PathBuf>,
+    /// Where space cells are kept.
+    pub cache: Option<PathBuf>,
+    /// What identifies the code that runs cells.
+    pub code_version: String,
+    /// Processor to stay on; `None`: any.
+    pub core: Option<u32>,
+}
+
+impl Plan {
+    /// What results must agree on to be of one experiment: everything but the number of blocks and who runs them.
+    pub fn identity(&self) -> u64 {
+        let settings = Settings { reps: 0, ..self.settings.clone() };
+        let parts = (&self.workload, &self.heaps, settings, &self.code_version);
+        xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default())
+    }
+
+    /// The cells of time block `block` in their order: heaps, the null heap, and the canary.
+    pub fn order(&self, block: u32) -> Vec<&str> {
+        let mut order: Vec<&str> = self.heaps.iter().map(|heap| heap.name.as_str()).chain([NULL_HEAP, CANARY]).collect();
+        let mut random = Random(self.settings.seed ^ (u64::from(block) << 32));
+        random.shuffle(&mut order);
+        order
+    }
+
+    /// The blocks of this machine's part.
+    pub fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let (part, parts) = self.shard;
+        (0..self.settings.reps).filter(move |block| block % parts.max(1) == part)
+    }
+
+    /// What to ask of a cell.
+    pub fn request(&self, heap: &str, kind: CellKind) -> CellRequest {
+        CellRequest {
+            heap: heap.into(),
+            kind,
+            program: self.program.clone(),
+            touch: self.settings.touch,
+            threads: self.settings.threads,
+            passes: self.settings.passes,
+            // Threads are there to run at once.
+            core: self.core.filter(|_| !self.settings.threads),
+        }
+    }
+
+    /// The environment of a heap's process.
+    pub fn environment(&self, heap: &str) -> &[(String, String)] {
+        self.heaps.iter().find(|cell| cell.name == heap).map_or(&[], |cell| &cell.environment)
+    }
+}
+
+/// Passes so that a time cell runs this many events at least: half a second or so, long enough that the clock's
+/// and the process's beginnings do not count. The same for every heap, whatever it costs.
+pub const CELL_EVENTS_MIN: u64 = 10_000_000;
+
+/// How often a program of so many events is repeated in a time cell.
+pub fn passes_for(events: u64) -> u32 {
+    CELL_EVENTS_MIN.div_ceil(events.max(1)).clamp(1, 10_000) as u32
+}

@@ -1,0 +1,161 @@
+//! A cell as a fresh process: the same executable again, told what to do on its standard input.
+//!
+//! Its environment is empty but for what the heap's parameters need and where libraries are found: allocators read a
+//! dozen variables, and even the environment's length moves the stack. Space cells run without address space
+//! randomisation, so that two of them lay out memory alike; time cells run with it, so that no single layout's luck decides.
+
+use heaplab_replay::{CellKind, CellReport, CellRequest};
+use std::io::{Read, Write};
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Runs cells. Tests have runners of their own.
+pub trait CellRunner {
+    /// Runs one cell; the error says in words what happened to it.
+    fn run(&self, request: &CellRequest, environment: &[(String, String)]) -> Result<CellReport, String>;
+}
+
+/// Runs each cell in a process of its own.
+#[derive(Clone, Debug)]
+pub struct Processes {
+    /// The executable, usually this one.
+    pub executable: PathBuf,
+    /// What makes it serve a cell.
+    pub arguments: Vec<String>,
+    /// A cell that runs longer is ended and counts as failed.
+    pub limit: Duration,
+}
+
+/// What of this process's environment a cell keeps.
+const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
+/// What a cell may say on its standard error before it is cut.
+const ERROR_BYTES_MAX: u64 = 64 * 1024;
+
+impl CellRunner for Processes {
+    fn run(&self, request: &CellRequest, environment: &[(String, String)]) -> Result<CellReport, String> {
+        let mut command = Command::new(&self.executable);
+        command.args(&self.arguments).env_clear().stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+        command.envs(environment.iter().map(|(name, value)| (name, value)));
+        if matches!(request.kind, CellKind::Space | CellKind::Verify) {
+            // SAFETY: personality is a system call and nothing else, which is allowed between fork and exec.
+            unsafe {
+                command.pre_exec(|| {
+                    // Where the system refuses, layouts differ from run to run; that costs precision only.
+                    libc::personality(libc::ADDR_NO_RANDOMIZE as libc::c_ulong);
+                    Ok(())
+                });
+            }
+        }
+        let child = command.spawn().map_err(|error| format!("{} cannot be started: {error}", self.executable.display()))?;
+        let question = serde_json::to_vec(request).map_err(|error| error.to_string())?;
+        let (status, output, errors) = self.converse(child, &question)?;
+        match serde_json::from_slice::<CellReport>(&output) {
+            Ok(CellReport::Failed { reason }) => Err(reason),
+            Ok(report) if status.success() => Ok(report),
+            _ => Err(describe(status, &errors)),
+        }
+    }
+}
+
+impl Processes {
+    /// Asks, reads the answer and the errors to their ends, and waits; ends the process when its time is over.
+    fn converse(&self, mut child: Child, question: &[u8]) -> Result<(ExitStatus, Vec<u8>, String), String> {
+        if let Some(mut input) = child.stdin.take() {
+            // A process that died before it read its question is described by its status.
+            let _ = input.write_all(question);
+        }
+        let (output, errors) = (child.stdout.take(), child.stderr.take());
+        let output = std::thread::spawn(move || read_all(output));
+        let errors = std::thread::spawn(move || read_all(errors.map(|errors| errors.take(ERROR_BYTES_MAX))));
+        let began = Instant::now();
+        let status = loop {
+            match child.try_wait() {
+                Ok(Some(status)) => break status,
+                Ok(None) if began.elapsed() > self.limit => {
+                    // It may end by itself in this moment; waiting for it is right in both cases.
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return Err(format!("it did not end within {} s", self.limit.as_secs()));
+                }
+                Ok(None) => std::thread::sleep(Duration::from_millis(2)),
+                Err(error) => return Err(format!("its process was lost: {error}")),
+            }
+        };
+        let (output, errors) = (output.join().unwrap_or_default(), errors.join().unwrap_or_default());
+        Ok((status, output, String::from_utf8_lossy(&errors).into_owned()))
+    }
+}
+
+fn read_all(stream: Option<impl Read>) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    if let Some(mut stream) = stream {
+        // What was read before an error still says something.
+        let _ = stream.read_to_end(&mut bytes);
+    }
+    bytes
+}
+
+/// How a process ended, the signal named, with the last line it said.
+fn describe(status: ExitStatus, errors: &str) -> String {
+    let said = errors.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(": {}", line.trim())).unwrap_or_default();
+    match (status.signal(), status.code()) {
+        (Some(signal), _) => format!("it was ended by {}{said}", signal_name(signal)),
+        (None, Some(0)) => format!("it gave no report{said}"),
+        (None, code) => format!("it ended with status {}{said}", code.unwrap_or(-1)),
+    }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        libc::SIGSEGV => "SIGSEGV (invalid memory reference)",
+        libc::SIGABRT => "SIGABRT (the allocator or the program gave up)",
+        libc::SIGBUS => "SIGBUS (memory that is not there)",
+        libc::SIGKILL => "SIGKILL (by the system where memory ran out, or by somebody)",
+        libc::SIGILL => "SIGILL (illegal instruction)",
+        libc::SIGTRAP => "SIGTRAP",
+        libc::SIGFPE => "SIGFPE",
+        libc::SIGTERM => "SIGTERM",
+        libc::SIGINT => "SIGINT",
+        other => return format!("signal {other}"),
+    };
+    name.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_replay::Touch;
+
+    fn ask(script: &str, limit: u64) -> Result<CellReport, String> {
+        let arguments = vec![String::from("-c"), script.into()];
+        let processes = Processes { executable: "/bin/sh".into(), arguments, limit: Duration::from_secs(limit) };
+        let request = CellRequest {
+            heap: "glibc".into(),
+            kind: CellKind::Canary,
+            program: "p".into(),
+            touch: Touch::Known,
+            threads: false,
+            passes: 1,
+            core: None,
+        };
+        processes.run(&request, &[("KNOB".into(), "3".into())])
+    }
+
+    #[test]
+    fn a_report_is_read_and_the_environment_is_clean() {
+        let report = ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 20);
+        assert_eq!(report, Ok(CellReport::Canary { ns: 3 }));
+    }
+
+    #[test]
+    fn failures_are_said_in_words() {
+        assert_eq!(ask("kill -SEGV $$", 20).unwrap_err(), "it was ended by SIGSEGV (invalid memory reference)");
+        assert_eq!(ask("echo boom >&2; exit 3", 20).unwrap_err(), "it ended with status 3: boom");
+        assert_eq!(ask(r#"echo '{"failed":{"reason":"NULL"}}'; exit 1"#, 20).unwrap_err(), "NULL");
+        assert_eq!(ask("exit 0", 20).unwrap_err(), "it gave no report");
+        assert_eq!(ask("exec sleep 30", 0).unwrap_err(), "it did not end within 0 s");
+    }
+}

@@ -1,0 +1,269 @@
+//! Runs what is missing of a plan. One file a block, written whole; a block that has its file is not run again, so
+//! resuming is calling this again and merging is putting the files of all machines into one folder.
+
+use crate::plan::{CANARY, NULL_HEAP, Plan};
+use crate::process::CellRunner;
+use crate::results::{CellFailure, Machine, Results};
+use crate::summary::summarize;
+use heaplab_replay::{CellKind, CellReport, SpaceReport};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Why an experiment could not be run.
+#[derive(Debug, thiserror::Error)]
+pub enum ExperimentError {
+    /// A file or folder of results.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The folder holds the results of something else.
+    #[error("{}: is a block of another experiment (other workload, heaps, settings or heaplab); name an empty folder with --results", .0.display())]
+    OtherExperiment(PathBuf),
+    /// A file of results that cannot be read.
+    #[error("{}: is not a block's results: {reason}; remove it to run the block again", path.display())]
+    Malformed {
+        /// Which.
+        path: PathBuf,
+        /// What is wrong.
+        reason: String,
+    },
+    /// The driver itself could not be measured, and so nothing can.
+    #[error("the driver's own cost could not be measured: {0}")]
+    Driver(String),
+}
+
+impl ExperimentError {
+    pub(crate) fn io(path: &Path, action: &'static str) -> impl FnOnce(std::io::Error) -> Self {
+        let path = path.to_path_buf();
+        move |source| ExperimentError::Io { path, action, source }
+    }
+}
+
+/// How far an experiment is.
+#[derive(Clone, Debug)]
+pub struct Progress {
+    /// Cells done.
+    pub done: u32,
+    /// Cells there are.
+    pub total: u32,
+    /// What runs now: "time block 3: jemalloc".
+    pub now: String,
+}
+
+/// One block of time cells, as its file holds it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Block {
+    /// The experiment it belongs to.
+    pub experiment: String,
+    /// Its number.
+    pub block: u32,
+    /// Its cells, in the order they ran.
+    pub cells: Vec<BlockCell>,
+}
+
+/// One cell of a block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BlockCell {
+    /// The heap, the null heap, or the canary.
+    pub heap: String,
+    /// What it found, or how it failed.
+    pub report: CellReport,
+}
+
+/// The space cells of one heap.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SpaceCells {
+    /// The heap.
+    pub heap: String,
+    /// What its cells found.
+    pub reports: Vec<SpaceReport>,
+}
+
+/// Everything that was measured.
+#[derive(Clone, Debug, Default)]
+pub struct Measured {
+    /// Space cells of the heaps, in the plan's order.
+    pub space: Vec<SpaceCells>,
+    /// Space of a driver without a heap.
+    pub null_space: Option<SpaceReport>,
+    /// Time blocks, in order.
+    pub blocks: Vec<Block>,
+    /// Cells of space and verification that failed, by heap.
+    pub failures: Vec<(String, CellFailure)>,
+}
+
+/// Runs what is missing of `plan` and summarizes all of it. `report` is told before each cell.
+pub fn run(plan: &Plan, runner: &dyn CellRunner, mut report: impl FnMut(&Progress)) -> Result<(Results, Measured), ExperimentError> {
+    let heaps = plan.heaps.len() as u32;
+    let mut total = if plan.verify { heaps } else { 0 };
+    if plan.space {
+        total += 1 + plan.heaps.iter().map(|heap| heap.space_cells).sum::<u32>();
+    }
+    if plan.time {
+        total += plan.blocks().count() as u32 * (heaps + 2);
+    }
+    let mut progress = Progress { done: 0, total, now: String::new() };
+    let mut tell = move |now: String| {
+        progress.now = now;
+        report(&progress);
+        progress.done += 1;
+    };
+    let mut measured = Measured::default();
+    if plan.verify {
+        verify(plan, runner, &mut measured, &mut tell);
+    }
+    if plan.space {
+        space(plan, runner, &mut measured, &mut tell)?;
+    }
+    if plan.time {
+        for block in plan.blocks() {
+            let block = time_block(plan, runner, block, &mut tell)?;
+            measured.blocks.push(block);
+        }
+        add_other_shards(plan, &mut measured)?;
+    }
+    Ok((summarize(plan, &measured, machine()), measured))
+}
+
+fn verify(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &mut dyn FnMut(String)) {
+    for heap in &plan.heaps {
+        tell(format!("verify {}", heap.name));
+        if let Err(reason) = runner.run(&plan.request(&heap.name, CellKind::Verify), &heap.environment) {
+            measured.failures.push((heap.name.clone(), CellFailure { kind: "verify".into(), block: 0, reason }));
+        }
+    }
+}
+
+fn space(plan: &Plan, runner: &dyn CellRunner, measured: &mut Measured, tell: &mut dyn FnMut(String)) -> Result<(), ExperimentError> {
+    tell(format!("space: {NULL_HEAP}"));
+    measured.null_space = Some(space_cell(plan, runner, NULL_HEAP, 0).map_err(ExperimentError::Driver)?);
+    for heap in &plan.heaps {
+        let mut cells = SpaceCells { heap: heap.name.clone(), reports: Vec::new() };
+        for repeat in 0..heap.space_cells {
+            tell(format!("space: {}", heap.name));
+            match space_cell(plan, runner, &heap.name, repeat) {
+                Ok(report) => cells.reports.push(report),
+                Err(reason) => {
+                    measured.failures.push((heap.name.clone(), CellFailure { kind: "space".into(), block: repeat, reason }));
+                    break;
+                }
+            }
+        }
+        measured.space.push(cells);
+    }
+    Ok(())
+}
+
+/// A space cell from the cache, or run and put there.
+fn space_cell(plan: &Plan, runner: &dyn CellRunner, heap: &str, repeat: u32) -> Result<SpaceReport, String> {
+    let request = plan.request(heap, CellKind::Space);
+    let machine = machine();
+    let identity = (&plan.workload, plan.environment(heap), &request, &plan.code_version, repeat, &machine.kernel, &machine.huge_pages);
+    let key = xxh3_64(&serde_json::to_vec(&identity).unwrap_or_default());
+    let kept = plan.cache.as_ref().map(|folder| folder.join(format!("space-{key:016x}.json")));
+    if let Some(report) = kept.as_ref().and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()) {
+        return Ok(report);
+    }
+    match runner.run(&request, plan.environment(heap))? {
+        CellReport::Space(report) => {
+            if let Some(path) = &kept {
+                // What cannot be kept is measured again next time.
+                let _ = write_json(path, &report);
+            }
+            Ok(report)
+        }
+        other => Err(format!("it reported {other:?} instead of space")),
+    }
+}
+
+fn time_block(plan: &Plan, runner: &dyn CellRunner, number: u32, tell: &mut dyn FnMut(String)) -> Result<Block, ExperimentError> {
+    let path = plan.results.as_ref().map(|folder| folder.join(block_name(number)));
+    if let Some(block) = path.as_ref().filter(|path| path.exists()).map(|path| read_block(plan, path)).transpose()? {
+        block.cells.iter().for_each(|_| tell(format!("time block {number}: done before")));
+        return Ok(block);
+    }
+    let mut block = Block { experiment: format!("{:016x}", plan.identity()), block: number, cells: Vec::new() };
+    for heap in plan.order(number) {
+        tell(format!("time block {}: {heap}", number + 1));
+        let kind = if heap == CANARY { CellKind::Canary } else { CellKind::Time };
+        let report = runner.run(&plan.request(heap, kind), plan.environment(heap));
+        let report = report.unwrap_or_else(|reason| CellReport::Failed { reason });
+        block.cells.push(BlockCell { heap: heap.into(), report });
+    }
+    if let Some(path) = &path {
+        write_json(path, &block)?;
+    }
+    Ok(block)
+}
+
+fn block_name(number: u32) -> String {
+    format!("block-{number:05}.json")
+}
+
+/// Blocks in the results folder that other machines, or earlier calls with more repetitions, ran.
+fn add_other_shards(plan: &Plan, measured: &mut Measured) -> Result<(), ExperimentError> {
+    let Some(folder) = &plan.results else { return Ok(()) };
+    for entry in fs::read_dir(folder).map_err(ExperimentError::io(folder, "list"))? {
+        let path = entry.map_err(ExperimentError::io(folder, "list"))?.path();
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or("");
+        if !(name.starts_with("block-") && name.ends_with(".json")) {
+            continue;
+        }
+        let block = read_block(plan, &path)?;
+        if !measured.blocks.iter().any(|known| known.block == block.block) {
+            measured.blocks.push(block);
+        }
+    }
+    measured.blocks.sort_by_key(|block| block.block);
+    Ok(())
+}
+
+fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
+    let bytes = fs::read(path).map_err(ExperimentError::io(path, "read"))?;
+    let malformed = |error: serde_json::Error| ExperimentError::Malformed { path: path.into(), reason: error.to_string() };
+    let block: Block = serde_json::from_slice(&bytes).map_err(malformed)?;
+    if block.experiment != format!("{:016x}", plan.identity()) {
+        return Err(ExperimentError::OtherExperiment(path.into()));
+    }
+    Ok(block)
+}
+
+/// Writes `value` beside `path` and renames, so that the file appears whole or not at all.
+pub fn write_json(path: &Path, value: &impl Serialize) -> Result<(), ExperimentError> {
+    let bytes = serde_json::to_vec_pretty(value).map_err(|error| ExperimentError::io(path, "write")(error.into()))?;
+    write_whole(path, &bytes)
+}
+
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), ExperimentError> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder).map_err(ExperimentError::io(folder, "create"))?;
+    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(ExperimentError::io(folder, "write to"))?;
+    file.write_all(bytes).map_err(ExperimentError::io(path, "write"))?;
+    file.persist(path).map_err(|error| ExperimentError::io(path, "give its name to")(error.error))?;
+    Ok(())
+}
+
+/// Where this runs.
+pub fn machine() -> Machine {
+    let line = |path: &str| fs::read_to_string(path).unwrap_or_default().trim().to_string();
+    let processor = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let named = processor.lines().find(|line| line.starts_with("model name")).and_then(|line| line.split_once(": "));
+    let huge_pages = line("/sys/kernel/mm/transparent_hugepage/enabled");
+    let chosen = huge_pages.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or("", |(word, _)| word);
+    Machine {
+        processor: named.map_or(String::new(), |(_, name)| name.trim().into()),
+        processors: std::thread::available_parallelism().map_or(1, |count| count.get() as u32),
+        kernel: line("/proc/sys/kernel/osrelease"),
+        huge_pages: chosen.into(),
+        architecture: std::env::consts::ARCH.into(),
+    }
+}

@@ -1,0 +1,243 @@
+//! Paired comparisons over few blocks: the signed-rank test of Wilcoxon (1945), the shift estimate of Hodges and Lehmann
+//! (1963) with the interval that belongs to it, a percentile bootstrap over blocks (Efron 1979), and the false discovery
+//! rate of Benjamini and Hochberg (1995).
+//!
+//! Distribution-free, because the times of a machine shared with others are anything but normal. Golden values from scipy stand in
+//! the tests (`tests/golden.py` prints them).
+
+use crate::results::Estimate;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+/// Up to this many differences without ties the signed-rank distribution is exact, as in scipy.
+const EXACT_MAX: usize = 50;
+
+/// Two-sided p of the hypothesis that `differences` are symmetric about zero. Zeroes are dropped, ties share their mean
+/// rank; exact without ties up to 50 values, otherwise the normal approximation with tie correction. `None` without a value that is not zero.
+pub fn wilcoxon(differences: &[f64]) -> Option<f64> {
+    let mut values: Vec<f64> = differences.iter().copied().filter(|value| *value != 0.0 && value.is_finite()).collect();
+    if values.is_empty() {
+        return None;
+    }
+    values.sort_by(|a, b| a.abs().total_cmp(&b.abs()));
+    let n = values.len();
+    let (mut positive, mut ties, mut begin) = (0.0, 0.0, 0);
+    while begin < n {
+        let end = begin + values[begin..].iter().take_while(|value| value.abs() == values[begin].abs()).count();
+        let mean_rank = (begin + 1 + end) as f64 / 2.0;
+        positive += mean_rank * values[begin..end].iter().filter(|value| **value > 0.0).count() as f64;
+        let tied = (end - begin) as f64;
+        ties += tied * tied * tied - tied;
+        begin = end;
+    }
+    let count = n as f64;
+    let total = count * (count + 1.0) / 2.0;
+    if n <= EXACT_MAX && ties == 0.0 && n == differences.len() {
+        let tail = signed_rank_tail(n, positive.min(total - positive) as usize);
+        return Some((2.0 * tail).min(1.0));
+    }
+    let variance = count * (count + 1.0) * (2.0 * count + 1.0) / 24.0 - ties / 48.0;
+    let z = (positive - total / 2.0) / variance.sqrt();
+    Some((2.0 * standard_normal(-z.abs())).min(1.0))
+}
+
+/// P(T <= `at_most`) of the signed-rank statistic of `n` differences without ties.
+fn signed_rank_tail(n: usize, at_most: usize) -> f64 {
+    signed_rank_probabilities(n).iter().take(at_most + 1).sum()
+}
+
+/// P(T = k) for every k: each rank is added or not, with equal chance.
+fn signed_rank_probabilities(n: usize) -> Vec<f64> {
+    let total = n * (n + 1) / 2;
+    let mut probabilities = vec![0.0; total + 1];
+    probabilities[0] = 1.0;
+    for rank in 1..=n {
+        for sum in (0..=total).rev() {
+            let with = if sum >= rank { probabilities[sum - rank] } else { 0.0 };
+            probabilities[sum] = (probabilities[sum] + with) / 2.0;
+        }
+    }
+    probabilities
+}
+
+fn standard_normal(z: f64) -> f64 {
+    Normal::standard().cdf(z)
+}
+
+/// The median of all means of two differences, and the interval at `confidence` that the signed-rank test gives. With
+/// fewer differences than the confidence needs (6 for 95 %) the interval is all there is: the smallest and the largest.
+pub fn hodges_lehmann(differences: &[f64], confidence: f64) -> Option<Estimate> {
+    let n = differences.len();
+    if n == 0 {
+        return None;
+    }
+    let mut walsh = Vec::with_capacity(n * (n + 1) / 2);
+    for (index, first) in differences.iter().enumerate() {
+        walsh.extend(differences[index..].iter().map(|second| (first + second) / 2.0));
+    }
+    walsh.sort_by(f64::total_cmp);
+    let total = walsh.len();
+    let value = if total % 2 == 1 { walsh[total / 2] } else { (walsh[total / 2 - 1] + walsh[total / 2]) / 2.0 };
+    let below = critical(n, (1.0 - confidence) / 2.0);
+    Some(Estimate { value, low: walsh[below], high: walsh[total - 1 - below] })
+}
+
+/// How many of the sorted Walsh means to leave out at each end: the largest k with P(T <= k) <= `tail`, and none where
+/// there is no such k.
+fn critical(n: usize, tail: f64) -> usize {
+    if n > EXACT_MAX {
+        let count = n as f64;
+        let deviation = (count * (count + 1.0) * (2.0 * count + 1.0) / 24.0).sqrt();
+        let middle = count * (count + 1.0) / 4.0;
+        return (middle + Normal::standard().inverse_cdf(tail) * deviation).floor().max(0.0) as usize;
+    }
+    let mut sum = 0.0;
+    let within = signed_rank_probabilities(n).into_iter().take_while(|probability| {
+        sum += *probability;
+        sum <= tail
+    });
+    within.count().saturating_sub(1)
+}
+
+/// The median; `None` of nothing.
+pub fn median(values: &[f64]) -> Option<f64> {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let middle = sorted.len() / 2;
+    match sorted.len() {
+        0 => None,
+        odd if odd % 2 == 1 => Some(sorted[middle]),
+        _ => Some((sorted[middle - 1] + sorted[middle]) / 2.0),
+    }
+}
+
+/// `statistic` of `values` with a percentile interval over `resamples` resamplings, which depend on `seed` alone.
+pub fn bootstrap(values: &[f64], statistic: fn(&[f64]) -> Option<f64>, confidence: f64, resamples: usize, seed: u64) -> Option<Estimate> {
+    let value = statistic(values)?;
+    let mut random = Random(seed);
+    let mut sample = vec![0.0; values.len()];
+    let mut statistics: Vec<f64> = Vec::with_capacity(resamples);
+    for _ in 0..resamples {
+        for slot in &mut sample {
+            *slot = values[random.below(values.len() as u64) as usize];
+        }
+        statistics.extend(statistic(&sample));
+    }
+    statistics.sort_by(f64::total_cmp);
+    let at = |share: f64| statistics[((statistics.len() - 1) as f64 * share).round() as usize];
+    let tail = (1.0 - confidence) / 2.0;
+    Some(Estimate { value, low: at(tail), high: at(1.0 - tail) })
+}
+
+/// Adjusted p values: a list cut at q holds at most a share q of false discoveries.
+pub fn benjamini_hochberg(p_values: &[f64]) -> Vec<f64> {
+    let mut order: Vec<usize> = (0..p_values.len()).collect();
+    order.sort_by(|a, b| p_values[*b].total_cmp(&p_values[*a]));
+    let mut adjusted = vec![0.0; p_values.len()];
+    let mut smallest = 1.0_f64;
+    for (from_largest, index) in order.into_iter().enumerate() {
+        let rank = p_values.len() - from_largest;
+        smallest = smallest.min(p_values[index] * p_values.len() as f64 / rank as f64);
+        adjusted[index] = smallest;
+    }
+    adjusted
+}
+
+/// Numbers that depend on the seed alone: splitmix64 (Steele, Lea and Flood 2014).
+#[derive(Clone, Debug)]
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next number.
+    pub fn draw(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// A number below `bound`; the bias of the multiplication is below 2^-40 for the bounds used here.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.draw()) * u128::from(bound)) >> 64) as u64
+    }
+
+    /// Puts `items` into a random order (Fisher and Yates).
+    pub fn shuffle<T>(&mut self, items: &mut [T]) {
+        for last in (1..items.len()).rev() {
+            items.swap(last, self.below(last as u64 + 1) as usize);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The data of tests/golden.py.
+    fn generated(n: usize, shift: f64, mut state: u64) -> Vec<f64> {
+        (0..n)
+            .map(|_| {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                (state >> 11) as f64 / 2_f64.powi(53) - 0.5 + shift
+            })
+            .collect()
+    }
+
+    fn close(found: f64, expected: f64) {
+        assert!((found - expected).abs() <= 1e-9 * expected.abs().max(1e-3), "{found} is not {expected}");
+    }
+
+    /// Values printed by tests/golden.py with scipy 1.17.1.
+    #[test]
+    fn signed_rank_and_shift_agree_with_scipy() {
+        for (data, p, shift) in [
+            (generated(10, 0.2, 1), 0.048828125, 0.20051128279500446),
+            (generated(25, 0.05, 2), 1.0, -0.0006674164054862319),
+            (generated(80, 0.06, 3), 0.010006453250838022, 0.08823292878253287),
+        ] {
+            close(wilcoxon(&data).unwrap(), p);
+            close(hodges_lehmann(&data, 0.95).unwrap().value, shift);
+        }
+        let ties = [1.0, 1.0, 2.0, 2.0, 2.0, -1.0, 3.0, -2.0, 0.0, 4.0, 4.0, -3.0, 5.0, 1.0];
+        close(wilcoxon(&ties).unwrap(), 0.05747074469647427);
+        assert_eq!(wilcoxon(&[0.0, 0.0]), None);
+    }
+
+    #[test]
+    fn the_false_discovery_rate_agrees_with_scipy() {
+        let adjusted = benjamini_hochberg(&[0.01, 0.04, 0.03, 0.005, 0.8, 0.05]);
+        for (found, expected) in adjusted.into_iter().zip([0.03, 0.06, 0.06, 0.03, 0.8, 0.06]) {
+            close(found, expected);
+        }
+    }
+
+    #[test]
+    fn the_bootstrap_is_near_scipys_and_depends_on_the_seed_alone() {
+        let data = generated(80, 0.06, 3);
+        let estimate = bootstrap(&data, median, 0.95, 4_000, 7).unwrap();
+        assert_eq!(Some(estimate), bootstrap(&data, median, 0.95, 4_000, 7));
+        // scipy's interval is -0.0081 to 0.2023; both are random.
+        assert!((estimate.low + 0.0081).abs() < 0.03 && (estimate.high - 0.2023).abs() < 0.03, "{estimate:?}");
+    }
+
+    /// The critical values of the signed-rank test are in every table: 0 for n = 6, 8 for 10, 52 for 20 (two-sided, 5 %).
+    #[test]
+    fn intervals_leave_out_what_the_tables_say() {
+        assert_eq!((critical(5, 0.025), critical(6, 0.025), critical(10, 0.025), critical(20, 0.025)), (0, 0, 8, 52));
+        // The interval excludes zero exactly where the test rejects it.
+        for seed in 0..200 {
+            let data = generated(12, 0.2, seed);
+            let interval = hodges_lehmann(&data, 0.95).unwrap();
+            assert_eq!(wilcoxon(&data).unwrap() <= 0.05, interval.low > 0.0 || interval.high < 0.0, "seed {seed}: {interval:?}");
+        }
+    }
+
+    #[test]
+    fn a_shuffle_keeps_everything() {
+        let mut items: Vec<u32> = (0..50).collect();
+        Random(3).shuffle(&mut items);
+        assert_ne!(items, (0..50).collect::<Vec<_>>());
+        items.sort_unstable();
+        assert_eq!(items, (0..50).collect::<Vec<_>>());
+    }
+}

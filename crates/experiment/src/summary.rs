@@ -1,0 +1,241 @@
+//! From cells to results: the driver's part is taken off inside each block, heaps are compared inside each block, and
+//! only then are blocks put together.
+
+use crate::plan::{CANARY, NULL_HEAP, Plan};
+use crate::results::{
+    Canary, CellFailure, Comparison, Estimate, HeapResult, Machine, Measure, Outcome, RESULTS_VERSION, Results, Space, SpaceMoment, Time,
+};
+use crate::run::{Block, Measured};
+use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
+use crate::verdict;
+use heaplab_replay::{CellReport, SpaceReport, TimeReport};
+use heaplab_trace::program::{Checkpoint, Facts, Program};
+
+/// Resamplings of the bootstrap.
+const RESAMPLES: usize = 10_000;
+/// Relative distance from the canary's median beyond which a block is called unsteady.
+const CANARY_SPREAD: f64 = 0.1;
+/// ns an event below which a heap cannot be told from the driver: about what two runs of the null heap differ by.
+const RESOLUTION_NS: f64 = 0.1;
+
+/// Puts together what was measured.
+pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {
+    let heaps: Vec<HeapResult> = plan.heaps.iter().map(|heap| heap_result(plan, measured, &heap.name)).collect();
+    let mut comparisons = Vec::new();
+    if let Some((baseline, others)) = heaps.split_first() {
+        comparisons.extend(others.iter().filter_map(|heap| compare_space(plan, heap, baseline)));
+        comparisons.extend(others.iter().filter_map(|heap| compare_time(plan, measured, heap, baseline)));
+    }
+    adjust(&mut comparisons, plan);
+    let mut results = Results {
+        format_version: RESULTS_VERSION,
+        workload: plan.workload.clone(),
+        settings: plan.settings.clone(),
+        machine,
+        heaps,
+        comparisons,
+        canary: canary(&measured.blocks),
+        verdict: Vec::new(),
+        cautions: Vec::new(),
+    };
+    results.verdict = verdict::sentences(&results);
+    results.cautions = verdict::cautions(&results);
+    results
+}
+
+fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
+    let mut failures: Vec<CellFailure> =
+        measured.failures.iter().filter(|(heap, _)| heap == name).map(|(_, failure)| failure.clone()).collect();
+    for block in &measured.blocks {
+        for cell in block.cells.iter().filter(|cell| cell.heap == name) {
+            if let CellReport::Failed { reason } = &cell.report {
+                failures.push(CellFailure { kind: "time".into(), block: block.block, reason: reason.clone() });
+            }
+        }
+    }
+    let cells = measured.space.iter().find(|cells| cells.heap == name);
+    let space = cells.zip(measured.null_space.as_ref()).and_then(|(cells, null)| space(plan, &cells.reports, null));
+    let version = cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
+    let version = version.or_else(|| measured.blocks.iter().find_map(|block| Some(time_report(block, name)?.version.clone())));
+    let time = time(plan, measured, name);
+    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, failures }
+}
+
+fn time_report<'a>(block: &'a Block, heap: &str) -> Option<&'a TimeReport> {
+    block.cells.iter().find(|cell| cell.heap == heap).and_then(|cell| match &cell.report {
+        CellReport::Time(report) => Some(report),
+        _ => None,
+    })
+}
+
+/// The process's growth since its first event, less that of a driver without a heap.
+fn net_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64 {
+    let grown = |report: &SpaceReport| {
+        let now = report.samples.get(checkpoint).map_or(report.baseline_bytes, |sample| sample.anonymous_bytes);
+        now as i128 - i128::from(report.baseline_bytes)
+    };
+    (grown(report) - grown(null)).max(0) as u64
+}
+
+fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
+    let program = Program::open(&plan.program).ok()?;
+    space_of(program.facts(), program.checkpoints(), reports, null)
+}
+
+fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
+    let peak = |report: &SpaceReport| (0..report.samples.len()).map(|index| net_bytes(report, null, index)).max().unwrap_or(0);
+    let mut by_peak: Vec<&SpaceReport> = reports.iter().collect();
+    by_peak.sort_by_key(|report| peak(report));
+    // The cell in the middle stands for all of them, so that its curve and its peak are of one run.
+    let typical = *by_peak.get(by_peak.len().checked_sub(1)? / 2)?;
+    let moments = checkpoints.iter().zip(&typical.samples).enumerate();
+    let curve: Vec<SpaceMoment> = moments
+        .map(|(index, (checkpoint, sample))| SpaceMoment {
+            event: checkpoint.event,
+            requested_bytes: checkpoint.requested_bytes,
+            resident_bytes: net_bytes(typical, null, index),
+            committed_bytes: sample.committed_bytes,
+            active_bytes: sample.active_bytes,
+            mark: checkpoint.mark.and_then(|mark| facts.marks.get(mark as usize).cloned()),
+        })
+        .collect();
+    let at_requested_peak = curve.iter().max_by_key(|moment| moment.requested_bytes)?;
+    let last = curve.len().checked_sub(1)?;
+    let trimmed = typical.trimmed_bytes.map(|bytes| {
+        let end = typical.samples.last().map_or(bytes, |sample| sample.anonymous_bytes);
+        net_bytes(typical, null, last).saturating_sub(end.saturating_sub(bytes))
+    });
+    let ranges = (by_peak.first().map_or(0, |report| peak(report)), by_peak.last().map_or(0, |report| peak(report)));
+    Some(Space {
+        peak_resident_bytes: peak(typical),
+        peak_resident_range_bytes: ranges,
+        cells: reports.len() as u32,
+        resident_at_requested_peak_bytes: at_requested_peak.resident_bytes,
+        end_resident_bytes: curve[last].resident_bytes,
+        trimmed_resident_bytes: trimmed,
+        peak_committed_bytes: curve.iter().filter_map(|moment| moment.committed_bytes).max(),
+        end_committed_bytes: curve[last].committed_bytes,
+        resident_per_requested: at_requested_peak.resident_bytes as f64 / at_requested_peak.requested_bytes.max(1) as f64,
+        curve,
+    })
+}
+
+/// ns an event of all passes and of the first.
+fn per_event(plan: &Plan, report: &TimeReport) -> Option<(f64, f64)> {
+    let events = plan.workload.events.max(1) as f64;
+    let all: u64 = report.passes_ns.iter().sum();
+    Some((all as f64 / (events * report.passes_ns.len() as f64), *report.passes_ns.first()? as f64 / events))
+}
+
+/// A heap's part in one block: all passes and the first, the driver's taken off.
+fn net_time(plan: &Plan, block: &Block, heap: &str) -> Option<(f64, f64)> {
+    let (all, first) = per_event(plan, time_report(block, heap)?)?;
+    let (null_all, null_first) = per_event(plan, time_report(block, NULL_HEAP)?)?;
+    Some((all - null_all, first - null_first))
+}
+
+fn time(plan: &Plan, measured: &Measured, heap: &str) -> Option<Time> {
+    let blocks: Vec<(f64, f64)> = measured.blocks.iter().filter_map(|block| net_time(plan, block, heap)).collect();
+    let all: Vec<f64> = blocks.iter().map(|(all, _)| *all).collect();
+    let first: Vec<f64> = blocks.iter().map(|(_, first)| *first).collect();
+    let driver: Vec<f64> = measured.blocks.iter().filter_map(|block| Some(per_event(plan, time_report(block, NULL_HEAP)?)?.0)).collect();
+    let faults: Vec<f64> = measured.blocks.iter().filter_map(|block| Some(time_report(block, heap)?.minor_faults as f64)).collect();
+    Some(Time {
+        ns_per_event: bootstrap(&all, median, plan.settings.confidence, RESAMPLES, plan.settings.seed)?,
+        driver_ns_per_event: median(&driver)?,
+        first_pass_ns_per_event: median(&first)?,
+        minor_faults: median(&faults)? as u64,
+        blocks_ns_per_event: all,
+    })
+}
+
+fn compare_space(plan: &Plan, heap: &HeapResult, baseline: &HeapResult) -> Option<Comparison> {
+    let (space, base) = (heap.space.as_ref()?, baseline.space.as_ref()?);
+    let ratio = |above: u64, below: u64| above as f64 / below.max(1) as f64;
+    let ratio = Estimate {
+        value: ratio(space.peak_resident_bytes, base.peak_resident_bytes),
+        low: ratio(space.peak_resident_range_bytes.0, base.peak_resident_range_bytes.1),
+        high: ratio(space.peak_resident_range_bytes.1, base.peak_resident_range_bytes.0),
+    };
+    let outcome = match ratio {
+        _ if within(ratio, plan.settings.margin) => Outcome::Equivalent,
+        Estimate { high, .. } if high < 1.0 => Outcome::Less,
+        Estimate { low, .. } if low > 1.0 => Outcome::More,
+        _ => Outcome::NotShown,
+    };
+    let (heap, baseline) = (heap.heap.clone(), baseline.heap.clone());
+    let blocks = space.cells.min(base.cells);
+    Some(Comparison { heap, baseline, measure: Measure::Space, ratio, bootstrap: None, p_value: None, p_adjusted: None, blocks, outcome })
+}
+
+fn within(ratio: Estimate, margin: f64) -> bool {
+    ratio.low >= 1.0 / (1.0 + margin) && ratio.high <= 1.0 + margin
+}
+
+fn compare_time(plan: &Plan, measured: &Measured, heap: &HeapResult, baseline: &HeapResult) -> Option<Comparison> {
+    let logarithms: Vec<f64> = measured
+        .blocks
+        .iter()
+        .filter_map(|block| {
+            let (above, below) = (net_time(plan, block, &heap.heap)?.0, net_time(plan, block, &baseline.heap)?.0);
+            Some((above.max(RESOLUTION_NS) / below.max(RESOLUTION_NS)).ln())
+        })
+        .collect();
+    let back = |estimate: Estimate| Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() };
+    let settings = &plan.settings;
+    let ratio = back(hodges_lehmann(&logarithms, settings.confidence)?);
+    let bootstrap = bootstrap(&logarithms, median, settings.confidence, RESAMPLES, settings.seed).map(back);
+    Some(Comparison {
+        heap: heap.heap.clone(),
+        baseline: baseline.heap.clone(),
+        measure: Measure::Time,
+        ratio,
+        bootstrap,
+        p_value: Some(wilcoxon(&logarithms).unwrap_or(1.0)),
+        p_adjusted: None,
+        blocks: logarithms.len() as u32,
+        outcome: Outcome::NotShown,
+    })
+}
+
+/// Corrects for the number of comparisons, and says what each shows.
+fn adjust(comparisons: &mut [Comparison], plan: &Plan) {
+    let p_values: Vec<f64> = comparisons.iter().filter_map(|comparison| comparison.p_value).collect();
+    let mut adjusted = benjamini_hochberg(&p_values).into_iter();
+    let level = 1.0 - plan.settings.confidence;
+    for comparison in comparisons.iter_mut().filter(|comparison| comparison.p_value.is_some()) {
+        comparison.p_adjusted = adjusted.next();
+        let (ratio, shown) = (comparison.ratio, comparison.p_adjusted.is_some_and(|p| p <= level));
+        // An interval of too few blocks is not one of the stated confidence, so nothing follows from it.
+        let enough = comparison.blocks >= blocks_needed(plan.settings.confidence);
+        comparison.outcome = match () {
+            () if !enough => Outcome::NotShown,
+            () if within(ratio, plan.settings.margin) => Outcome::Equivalent,
+            () if shown && ratio.high < 1.0 => Outcome::Less,
+            () if shown && ratio.low > 1.0 => Outcome::More,
+            () => Outcome::NotShown,
+        };
+    }
+}
+
+/// The fewest blocks with which the signed-rank test can reach `confidence`: 6 for 95 %.
+pub fn blocks_needed(confidence: f64) -> u32 {
+    (1..64).find(|blocks| 2.0_f64.powi(1 - *blocks) <= 1.0 - confidence + 1e-12).unwrap_or(64) as u32
+}
+
+fn canary(blocks: &[Block]) -> Option<Canary> {
+    let of = |block: &Block| {
+        block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {
+            CellReport::Canary { ns } => Some((block.block, ns as f64)),
+            _ => None,
+        })
+    };
+    let times: Vec<(u32, f64)> = blocks.iter().filter_map(of).collect();
+    let median_ns = median(&times.iter().map(|(_, ns)| *ns).collect::<Vec<_>>())?;
+    let distance = |ns: f64| (ns / median_ns - 1.0).abs();
+    Some(Canary {
+        median_ns,
+        spread: times.iter().map(|(_, ns)| distance(*ns)).fold(0.0, f64::max),
+        unsteady_blocks: times.iter().filter(|(_, ns)| distance(*ns) > CANARY_SPREAD).map(|(block, _)| *block).collect(),
+    })
+}
