@@ -5,11 +5,13 @@
 //! randomisation, so that two of them lay out memory alike; time cells run with it, so that no single layout's luck decides.
 
 use heaplab_replay::{CellKind, CellReport, CellRequest};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use xxhash_rust::xxh3::Xxh3;
 
 /// Runs cells. Tests have runners of their own.
 pub trait CellRunner {
@@ -122,6 +124,37 @@ fn signal_name(signal: i32) -> String {
         other => return format!("signal {other}"),
     };
     name.into()
+}
+
+/// The last processor that this process may run on; the first ones serve most interrupts. `None` where the system does not say.
+pub fn last_processor() -> Option<u32> {
+    // SAFETY: all-zero bytes are an empty set, it may be written, and indices stay below its size.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        if libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &mut set) != 0 {
+            return None;
+        }
+        (0..libc::CPU_SETSIZE as usize).rev().find(|core| libc::CPU_ISSET(*core, &set)).map(|core| core as u32)
+    }
+}
+
+/// Identifies the content of `files`: the program that runs cells, what it runs, and libraries it loads.
+pub fn content_version<'a>(files: impl Iterator<Item = &'a Path>) -> std::io::Result<String> {
+    let mut hash = Xxh3::new();
+    let mut buffer = vec![0; 1 << 18];
+    for path in files {
+        // A library that is found along the loader's path has no content here; its name stands for it.
+        hash.update(path.as_os_str().as_encoded_bytes());
+        let Ok(mut file) = File::open(path) else { continue };
+        loop {
+            let read = file.read(&mut buffer)?;
+            if read == 0 {
+                break;
+            }
+            hash.update(&buffer[..read]);
+        }
+    }
+    Ok(format!("{:016x}", hash.digest()))
 }
 
 #[cfg(test)]

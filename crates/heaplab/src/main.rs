@@ -4,6 +4,7 @@
 
 mod choose;
 mod commands;
+mod heaps;
 mod output;
 
 use clap::{Parser, Subcommand};

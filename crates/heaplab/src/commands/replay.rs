@@ -1,13 +1,205 @@
 //! `heaplab replay`: run a recorded workload on other heaps.
 
-use anyhow::Result;
+mod show;
+
+use crate::{choose, heaps};
+use anyhow::{Context, Result, bail};
+use heaplab_experiment::plan::passes_for;
+use heaplab_experiment::results::{Settings, Touch, Workload};
+use heaplab_experiment::{Plan, Processes, Progress, process, run as run_plan, table};
+use heaplab_replay::{CellReport, CellRequest};
+use heaplab_system::Spec;
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::program::{self, Program};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{IsTerminal, Read};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Arguments of `heaplab replay`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = "Examples:
+  heaplab replay app.heaplab                                 glibc, jemalloc and mimalloc
+  heaplab replay app.heaplab --on glibc,glibc:arena_max=1    one heap with two settings
+  heaplab replay app.heaplab --on glibc,lib:/opt/libmine.so  a heap of one's own
+  heaplab replay app.heaplab --space                         space only: seconds
+  heaplab replay app.heaplab --verify --space                check every block on the way
+  heaplab replay app.heaplab --results out --shard 0/4       a quarter of the blocks, on this machine
+
+The first heap is what the others are compared with. Each cell runs in a process of its own, on one
+processor; time is measured in blocks of all heaps in random order. docs/measuring.md says how.")]
+pub struct Args {
+    /// The recording
+    #[arg(value_name = "BUNDLE", required_unless_present = "cell")]
+    bundle: Option<PathBuf>,
+    /// The heaps, with parameters (heaplab heaps lists them)
+    #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
+    on: String,
+    /// Blocks of time cells; 6 are needed for a claim at 95 %
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    reps: u32,
+    /// Measure space only
+    #[arg(long, conflicts_with = "time")]
+    space: bool,
+    /// Measure time only
+    #[arg(long)]
+    time: bool,
+    /// One OS thread for each recorded thread, cross-thread frees in order; else recorded order on one
+    #[arg(long)]
+    threads: bool,
+    /// Which blocks are written: all, known (not those asked for zeroed), none
+    #[arg(long, value_name = "WHICH", default_value = "known", value_parser = touch)]
+    touch: Touch,
+    /// The process: its pid, its program's name, or all as if they shared a heap [default: the largest]
+    #[arg(long, value_name = "PROCESS")]
+    process: Option<String>,
+    /// Check that blocks are aligned, do not overlap, and keep their contents
+    #[arg(long)]
+    verify: bool,
+    /// Differences within this many percent are called equivalent
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    margin: f64,
+    /// Run only blocks I, I + N, I + 2 N, ... (with --results)
+    #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
+    shard: Option<(u32, u32)>,
+    /// Keep blocks here, one file each, and results.json and cells.parquet; existing blocks are not run again
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Seed of the cells' order and the bootstrap
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Seconds after which a cell counts as failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 600)]
+    limit: u64,
+    /// Write the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Serve one cell: its request as JSON on standard input, its report on standard output
+    #[arg(long, hide = true)]
+    cell: bool,
+}
+
+fn touch(text: &str) -> Result<Touch, String> {
+    match text {
+        "all" => Ok(Touch::All),
+        "known" => Ok(Touch::Known),
+        "none" => Ok(Touch::None),
+        _ => Err("all, known or none".into()),
+    }
+}
+
+fn shard(text: &str) -> Result<(u32, u32), String> {
+    let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
+    parts.filter(|(part, parts)| part < parts).ok_or_else(|| "I/N with I below N, for example 0/4".into())
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab replay is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.cell {
+        return serve_cell();
+    }
+    let specs = match heaps::parse_list(&args.on) {
+        Ok(specs) => specs,
+        Err(error) => {
+            eprintln!("heaplab: --on: {error:#}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let path = args.bundle.as_deref().context("no bundle is named")?;
+    let bundle = Bundle::open(path)?;
+    let selection = choose::process(&bundle, args.process.as_deref())?;
+    let program = program::cached(&bundle, selection)?;
+    if program.facts().events == 0 {
+        bail!("{}: there is nothing to replay: no allocation of this process was recorded", path.display());
+    }
+    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let plan = plan(&args, path, &program, &specs, &executable)?;
+    let arguments = vec![String::from("replay"), String::from("--cell")];
+    let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
+    let bar = progress_bar();
+    let outcome = run_plan(&plan, &runner, |progress| show_progress(&bar, progress));
+    bar.finish_and_clear();
+    let (results, measured) = outcome?;
+    if let Some(folder) = &args.results {
+        heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
+        table::write(&measured, &folder.join("cells.parquet"))?;
+    }
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&results)?);
+    } else {
+        print!("{}", show::results(&results));
+    }
+    let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
+    let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());
+    Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[Spec], executable: &Path) -> Result<Plan> {
+    let facts = program.facts();
+    let workload = Workload {
+        bundle: bundle.display().to_string(),
+        program: facts.program.clone(),
+        allocator: facts.allocator.clone(),
+        process: facts.process,
+        events: facts.events,
+        objects: facts.objects,
+        threads: facts.threads,
+        peak_requested_bytes: facts.peak_requested_bytes,
+        end_requested_bytes: facts.end_requested_bytes,
+        usable_size_reads: facts.usable_size_reads,
+        cut: facts.cut.clone(),
+    };
+    let settings = Settings {
+        touch: args.touch,
+        threads: args.threads,
+        reps: args.reps,
+        passes: passes_for(facts.events),
+        seed: args.seed,
+        margin: args.margin / 100.0,
+        confidence: 0.95,
+    };
+    let libraries = specs.iter().filter_map(|spec| spec.path.as_deref().map(Path::new));
+    let files = std::iter::once(executable).chain(std::iter::once(program.path())).chain(libraries);
+    Ok(Plan {
+        program: program.path().to_path_buf(),
+        workload,
+        heaps: specs.iter().map(heaps::cell).collect(),
+        settings,
+        space: !args.time,
+        time: !args.space,
+        verify: args.verify,
+        shard: args.shard.unwrap_or((0, 1)),
+        results: args.results.clone(),
+        cache: Some(bundle.join("replay-cells")),
+        code_version: process::content_version(files).context("cannot read this program's own file")?,
+        core: process::last_processor(),
+    })
+}
+
+/// Reads a request, measures, prints the report.
+fn serve_cell() -> Result<ExitCode> {
+    let mut question = String::new();
+    std::io::stdin().read_to_string(&mut question).context("cannot read the cell's request")?;
+    let request: CellRequest = serde_json::from_str(&question).context("standard input is not a cell's request")?;
+    let report = heaps::serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
+}
+
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} cells  {msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show_progress(bar: &ProgressBar, progress: &Progress) {
+    bar.set_length(progress.total.into());
+    bar.set_position(progress.done.into());
+    bar.set_message(progress.now.clone());
 }
