@@ -119,7 +119,8 @@ impl<'a, 'b> Writer<'a, 'b> {
         let next = self.functions.len() as u64 + 1;
         let id = *self.functions.entry(key).or_insert(next);
         if id == next {
-            self.profile.function.push(Function { id, name: key.0, system_name: key.0, filename: key.1 });
+            // A function whose system name is its name counts as mangled, and pprof then takes template arguments out of it.
+            self.profile.function.push(Function { id, name: key.0, system_name: 0, filename: key.1 });
         }
         id
     }

@@ -77,11 +77,13 @@ impl<'a> Resolver<'a> {
             Vec::new()
         });
         let symbol = self.symbols.iter().find_map(|table| table.find(address)).map(String::from_utf8_lossy);
-        let Some(symbol) = symbol else { return places };
+        let Some(mangled) = symbol else { return places };
+        let symbol = demangle(&mangled);
         match places.last_mut() {
-            Some(Place { function: Some(name), .. }) if !is_fuller(&symbol, name) => {}
-            Some(outermost) => outermost.function = Some(demangle(&symbol)),
-            None => places.push(Place { function: Some(demangle(&symbol)), ..Place::default() }),
+            // A symbol that is not mangled is C's, and at best an alias or a clone (`f.constprop.0`) of what is described.
+            Some(Place { function: Some(name), .. }) if symbol == mangled || !is_fuller(&symbol, name) => {}
+            Some(outermost) => outermost.function = Some(symbol),
+            None => places.push(Place { function: Some(symbol), ..Place::default() }),
         }
         places
     }
@@ -105,10 +107,12 @@ fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<
     Context::from_dwarf(dwarf).map_err(|error| SymbolError::Dwarf(error.to_string()))
 }
 
-/// Whether the mangled `symbol` says more than the debug information's `name`: for a static function that has only the
-/// bare name, and the symbol the namespace and the parameters.
+/// Whether the demangled symbol says more than the debug information's `name`: for static and generic functions that may
+/// have only the bare name, and the symbol the path and the parameters. It must be the same function: identical code of
+/// two functions may have been folded, and then the symbol can be the other one's.
 fn is_fuller(symbol: &str, name: &str) -> bool {
-    (symbol.starts_with("_Z") || symbol.starts_with("_R")) && symbol.len() > name.len() && symbol.contains(name)
+    let bare = name.split('<').next().unwrap_or_default();
+    !bare.is_empty() && !bare.contains("::") && !bare.contains('(') && symbol.len() > bare.len() && symbol.contains(bare)
 }
 
 fn is_code(code: &[Range<u64>], address: u64) -> bool {
@@ -151,4 +155,20 @@ fn is_linked(
         }
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_fuller;
+
+    #[test]
+    fn a_symbol_adds_its_path_to_the_same_function_only() {
+        assert!(is_fuller("shop::hidden(int)", "hidden"));
+        assert!(is_fuller("heaplab::resolve::<heaplab::main::{closure#0}>", "resolve<heaplab::main::{closure_env#0}>"));
+        assert!(is_fuller("heaplab::main::{closure#0}", "{closure#0}"));
+        assert!(!is_fuller("shop::other(int)", "hidden"), "folded code");
+        assert!(!is_fuller("main", "main"));
+        assert!(!is_fuller("shop::hidden(int) [clone .cold]", "shop::hidden(int)"));
+        assert!(!is_fuller("a", "<b>"));
+    }
 }
