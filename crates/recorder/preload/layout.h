@@ -114,7 +114,7 @@ struct hl_process {
     uint32_t parent_seq;
     uint32_t architecture;
     uint64_t start_ticks; /* field 22 of /proc/PID/stat: tells an exec from a process number used again; 0: not known */
-    uint64_t begin_counter;
+    uint64_t begin_counter; /* a fork: right before it, in the parent */
     uint32_t state;      /* atomic; HL_PROCESS_... */
     uint32_t cut_reason; /* HL_CUT_..., stored before state */
     uint64_t cut_counter;

@@ -196,7 +196,8 @@ static bool process_begin(uint32_t began)
     file->parent_seq = began == HL_BEGAN_FORK ? recorder.seq : 0;
     file->architecture = HL_ARCHITECTURE;
     file->start_ticks = ticks;
-    file->begin_counter = counter();
+    /* What lives in the child is what lived in the parent at the fork; the parent has gone on since. */
+    file->begin_counter = began == HL_BEGAN_FORK && recorder.fork_counter ? recorder.fork_counter : counter();
     file->cut_counter = UINT64_MAX;
     file->page_bytes = recorder.page;
     file->records_offset = header;

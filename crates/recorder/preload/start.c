@@ -46,10 +46,15 @@ static void forked_child(void)
     lock(&recorder.process->lock);
     if (!process_begin(HL_BEGAN_FORK))
         store_release(&recorder.cut, 1);
+    recorder.fork_counter = 0;
     unlock(&recorder.process->lock);
     restore_signals(&signals);
     errno = error;
 }
+
+static void before_fork(void) { recorder.fork_counter = counter(); }
+
+static void after_fork(void) { recorder.fork_counter = 0; }
 
 static void exiting(int status, void *unused)
 {
@@ -101,7 +106,7 @@ static bool begin(void)
         if (!process_begin(HL_BEGAN_STARTED))
             recorder.cut = 1;
         store_release(&recorder.ready, 1);
-        pthread_atfork(NULL, NULL, forked_child);
+        pthread_atfork(before_fork, after_fork, forked_child);
         on_exit(exiting, NULL);
         install_mark_signal();
     } else {

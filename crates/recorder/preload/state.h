@@ -120,6 +120,7 @@ struct recorder {
     uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
     uint32_t generation; /* of everything that is known about modules */
     uint32_t modules_lock;
+    uint64_t fork_counter; /* right before the fork that is going on; 0: none is */
     struct hl_control *control;
     struct process *process;
     char spool[3072];
