@@ -68,7 +68,7 @@ impl Clock {
     /// Nanoseconds since the recording began; 0 for what was before.
     #[inline]
     pub fn ns(&self, counter: u64) -> u64 {
-        (u128::from(counter.saturating_sub(self.origin)) * u128::from(self.rate) >> 32) as u64
+        ((u128::from(counter.saturating_sub(self.origin)) * u128::from(self.rate)) >> 32) as u64
     }
 
     /// The counter at which the recording began.

@@ -51,6 +51,18 @@ impl Obstacle {
     }
 }
 
+impl Obstacle {
+    /// Whether the program's own dynamic linker would stumble over the recorder: musl's refuses to start the program, a 32-bit
+    /// one complains on its standard error. Nothing is preloaded then.
+    pub fn forbids_preloading(&self) -> bool {
+        match self {
+            Obstacle::Musl(_) | Obstacle::ThirtyTwoBit | Obstacle::OtherArchitecture(_) => true,
+            Obstacle::Interpreter(_, inner) => inner.forbids_preloading(),
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {

@@ -113,7 +113,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
         progress(Progress::Obstacle(format!("{} {obstacle}", program.display())));
     }
     prepare(&options.spool)?;
-    let begun = begin(options, &program);
+    let preloads = !obstacle.as_ref().is_some_and(Obstacle::forbids_preloading);
+    let begun = begin(options, &program, preloads);
     let (mut session, child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -127,7 +128,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     Ok(session.run(child, progress))
 }
 
-fn begin<'a>(options: &'a Options, program: &Path) -> Result<(Session<'a>, Child), RecordError> {
+fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Session<'a>, Child), RecordError> {
     let spool = fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
     let events = spool.join(EVENTS_FILE);
     let object = preload::place(&spool)?;
@@ -150,7 +151,7 @@ fn begin<'a>(options: &'a Options, program: &Path) -> Result<(Session<'a>, Child
         writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
     };
     drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
-    let child = spawn::start(program, &options.command, &object, &spool, &signals)?;
+    let child = spawn::start(program, &options.command, preloads.then_some(object.as_path()), &spool, &signals)?;
     let session = Session {
         options,
         control,
@@ -207,7 +208,7 @@ impl Session<'_> {
             .and_then(|pid| rustix::process::pidfd_open(pid, rustix::process::PidfdFlags::empty()).ok());
         let mut turn = TURN.0;
         let now = Instant::now();
-        let (mut housekeeping, mut sampling, mut showing) = (now, now + self.options.samples, now);
+        let (mut housekeeping, mut sampling, mut showing) = (now, now, now);
         loop {
             self.wait(turn, descriptor.as_ref());
             self.take_signals();
@@ -235,7 +236,7 @@ impl Session<'_> {
                     self.stop(&error);
                 }
             }
-            if !self.options.samples.is_zero() && now >= sampling {
+            if !self.options.samples.is_zero() && now >= sampling && self.drainer.living().next().is_some() {
                 sampling = now + self.options.samples;
                 if let Err(error) = self.sample() {
                     self.stop(&error);
@@ -354,9 +355,18 @@ impl Session<'_> {
         let images = discover::process_files(&self.spool).unwrap_or_default();
         let Some(key) = images.into_iter().rfind(|key| key.0 == pid) else { return };
         let Ok(Ok(image)) = discover::read_image(&self.spool, key) else { return };
-        let called = image.executable.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        // A program is called as the path that it was started by ends, which may be a link, or a script's. What `env` has
+        // behind its options is not itself.
+        let starts_others = image.executable.ends_with(b"/env");
+        let script = image.arguments.iter().skip(1).take(if starts_others { 0 } else { 2 });
+        let words = image.arguments.first().into_iter().chain(script).chain([&image.executable]);
+        let known_as = |path: &Vec<u8>| {
+            let called = path.rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+            called[..called.len().min(15)] == *name.as_bytes()
+        };
+        let is_known = words.into_iter().any(known_as);
         let normal_end = self.status.is_some_and(|status| status.code().is_some());
-        if image.exit.is_some() || !normal_end || called[..called.len().min(15)] == *name.as_bytes() || self.has_told(pid) {
+        if image.exit.is_some() || !normal_end || is_known || self.has_told(pid) {
             return;
         }
         let reason =

@@ -25,16 +25,18 @@ pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard input, output and error,
+/// Starts `command` (its first word names the program at `path`), recorded into `spool` by the recorder `object`, if there is one. Standard input, output and error,
 /// the process group and the working folder are heaplab's own; the signal mask is what it was before `signals` were taken.
-pub fn start(path: &Path, command: &[OsString], object: &Path, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
+pub fn start(path: &Path, command: &[OsString], object: Option<&Path>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
     let mut child = Command::new(path);
     child.args(command.get(1..).unwrap_or_default());
     if let Some(name) = command.first() {
         child.arg0(name);
     }
-    child.env("LD_PRELOAD", preload::variable(object, std::env::var_os("LD_PRELOAD").as_deref()));
-    child.env(SPOOL_VARIABLE, spool);
+    if let Some(object) = object {
+        child.env("LD_PRELOAD", preload::variable(object, std::env::var_os("LD_PRELOAD").as_deref()));
+        child.env(SPOOL_VARIABLE, spool);
+    }
     let mask = signals.mask_before();
     // SAFETY: between fork and exec the closure makes one async-signal-safe call on plain data that it owns.
     unsafe {

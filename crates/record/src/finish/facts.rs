@@ -190,7 +190,10 @@ impl Facts {
         add(self.lost[layout::LOST_STACK_BOUNDS], "stacks cut short: where their memory lies could not be told");
         add(self.lost[layout::LOST_MARK_LONG], "names of marks, cut at 256 bytes");
         add(unknown_stacks, "stacks that the recorder's tree does not hold");
-        add(counts.unknown_frees, "frees of blocks whose allocation was not recorded; left out");
+        add(
+            counts.unknown_frees,
+            "frees of blocks whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
+        );
         add(counts.unknown_reallocs, "reallocations of blocks whose allocation was not recorded; taken as allocations");
         add(counts.ended_by_reuse, "objects whose free was not recorded; ended where their address was handed out again");
         add(counts.after_cut, "events after the recording was cut; left out");

@@ -431,10 +431,11 @@ impl<'a, S: EventSink> Merge<'a, S> {
         if self.heap(process).get(record.old_address).is_none() && self.may_park(place, record.old_address, true) {
             return Ok(Step::Away);
         }
-        if moved && self.heap(process).get(record.address).is_some() {
-            if let Step::Away = self.vacate(place, record.address, stamp)? {
-                return Ok(Step::Away);
-            }
+        if moved
+            && self.heap(process).get(record.address).is_some()
+            && let Step::Away = self.vacate(place, record.address, stamp)?
+        {
+            return Ok(Step::Away);
         }
         let flags = if moved { Flags::MOVED } else { Flags::default() };
         match self.heap(process).remove(record.old_address) {

@@ -1,0 +1,200 @@
+//! Whole recordings of programs whose allocations are known.
+
+mod common;
+
+use common::{compile, counted, counted_events, options, record};
+use heaplab_record::{mark, session};
+use heaplab_trace::tables::{Began, Ended};
+use heaplab_trace::{Flags, Op};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::ExitStatusExt;
+use std::time::Duration;
+
+#[test]
+fn every_event_of_a_counting_program_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let recording = record(&options(folder.path(), &[&program, &counts, &"300000"]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(3));
+    assert_eq!(counted_events(&recording.events)[..], counted(&counts)[..5]);
+    assert_eq!((&recording.meta.cut, &recording.meta.losses), (&None, &Vec::<String>::new()));
+    assert_eq!(recording.tables.processes.len(), 1);
+    let process = &recording.tables.processes[0];
+    assert_eq!((process.began, process.ended), (Began::Started, Ended::Exited(3)));
+    assert_eq!(process.executable.as_bytes(), program.canonicalize().unwrap().as_os_str().as_bytes());
+    assert!(recording.meta.allocator.starts_with("glibc 2."), "{}", recording.meta.allocator);
+    assert!(recording.tables.stacks.len() > 1 && !recording.tables.samples.is_empty());
+}
+
+#[test]
+fn a_killed_program_loses_nothing_that_it_published() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let options = options(folder.path(), &[&program, &counts, &"0"]);
+    let mut killed = false;
+    let recorded = session::record(&options, &mut |_| {
+        if !killed && counted(&counts)[5] == 1 {
+            killed = true;
+            let pid = heaplab_record::discover::process_files(&options.spool).unwrap()[0].0;
+            heaplab_record::signals::send(pid, libc::SIGKILL);
+        }
+    })
+    .unwrap();
+    assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGKILL));
+    let (events, tables, meta, _) = common::read(&options.spool);
+    let (seen, stated) = (counted_events(&events), counted(&counts));
+    // It was killed between a call and the counting of it, or between the counts: one of all may be ahead.
+    let ahead: u64 = (0..4).map(|at| seen[at].abs_diff(stated[at])).sum();
+    assert!(ahead <= 1 && (0..4).all(|at| seen[at] >= stated[at]), "{seen:?} {stated:?}");
+    assert_eq!((meta.cut, tables.processes[0].ended), (None, Ended::Signalled(libc::SIGKILL)));
+}
+
+#[test]
+fn a_full_disk_stops_the_recording_and_not_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
+    options.spool_limit_bytes = Some(200_000);
+    let recording = record(&options);
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(3), "it ran to its end");
+    let cut = recording.meta.cut.expect("the recording says that it was cut");
+    assert!(recording.recorded.cut.unwrap().contains("no space was left"), "{cut}");
+    let seen = counted_events(&recording.events);
+    assert!(seen[0] > 1000 && seen[0] < counted(&counts)[0]);
+}
+
+#[test]
+fn blocks_that_pass_between_threads_are_in_a_legal_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "threads", "cc", &[]) else { return };
+    let recording = record(&options(folder.path(), &[&program, &"6", &"40000"]));
+    assert_eq!((recording.counts.ended_by_reuse, recording.counts.unknown_frees, recording.counts.unknown_reallocs), (0, 0, 0));
+    assert!(recording.tables.threads.len() >= 7);
+    assert!(recording.events.iter().any(|event| event.has(Flags::MOVED)));
+    let crossed = recording.events.iter().filter(|event| event.op == Op::Free).count();
+    assert!(crossed > 10_000, "{crossed}");
+}
+
+#[test]
+fn thousands_of_short_threads_share_few_rings() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "short_threads", "cc", &[]) else { return };
+    let recording = record(&options(folder.path(), &[&program]));
+    let mut sizes: Vec<u64> = recording.births(5000..7000).into_iter().map(|(size, _)| size).collect();
+    sizes.sort_unstable();
+    assert_eq!(sizes, (5000..7000).collect::<Vec<u64>>());
+    assert!(recording.tables.threads.len() >= 2000, "{}", recording.tables.threads.len());
+}
+
+#[test]
+fn a_family_of_processes_is_one_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "family", "cc", &[]) else { return };
+    let recording = record(&options(folder.path(), &[&program]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(5), "of what it became");
+    let processes = &recording.tables.processes;
+    let began: Vec<(Began, Option<u32>)> = processes.iter().map(|process| (process.began, process.parent)).collect();
+    assert_eq!(began.iter().filter(|(began, _)| *began == Began::Fork).count(), 2, "{began:?}");
+    assert_eq!(began.iter().filter(|(began, _)| *began == Began::Exec).count(), 3, "spawned, vforked, exec'd: {began:?}");
+    assert_eq!(processes[0].ended, Ended::Exec);
+    let child = processes.iter().position(|process| process.began == Began::Fork).unwrap() as u32;
+    assert_eq!(processes[child as usize].parent, Some(0));
+    assert_eq!(recording.births(7000..7100).len(), 100);
+    assert!(recording.births(8000..8020).iter().all(|(_, process)| *process == child));
+    assert_eq!(recording.births(8000..8020).len(), 20);
+    assert_eq!(recording.births(8050..8051), [(8050, child)], "growing an inherited block is a birth");
+    assert_eq!(recording.births(6000..6001).len(), 3, "each leaf");
+    let inherited = |process: u32| {
+        recording.events.iter().filter(|event| event.op == Op::Free && event.has(Flags::INHERITED) && event.process == process).count()
+    };
+    assert_eq!(inherited(child), 51);
+    let grandchild = processes.iter().position(|process| process.parent == Some(child)).unwrap() as u32;
+    assert_eq!(inherited(grandchild), 2, "one that its parent made, one that its parent's parent made");
+    assert_eq!((recording.counts.unknown_frees, recording.counts.ended_by_reuse), (0, 0));
+}
+
+#[test]
+fn a_signal_handler_may_allocate() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "handler", "cc", &[]) else { return };
+    let script = format!("cd '{}' && exec '{}'", folder.path().display(), program.display());
+    let recording = record(&options(folder.path(), &[&"sh", &"-c", &script]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
+    let handled: usize = std::fs::read_to_string(folder.path().join("handled")).unwrap().parse().unwrap();
+    assert_eq!(recording.births(65536..65537).len(), handled);
+}
+
+#[test]
+fn marks_from_outside_and_paths_that_are_no_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let strange = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9 a:b $X"));
+    std::fs::create_dir(&strange).unwrap();
+    let Some(program) = compile(&strange, "counting", "cc", &[]) else { return };
+    let counts = strange.join("counts");
+    let options = options(&strange, &[&program, &counts, &"0"]);
+    let mut marked = false;
+    session::record(&options, &mut |_| {
+        if !marked && counted(&counts)[5] == 1 {
+            marked = true;
+            mark::set(&options.spool, "loaded", None).unwrap();
+            let pid = heaplab_record::discover::process_files(&options.spool).unwrap()[0].0;
+            heaplab_record::signals::send(pid, libc::SIGTERM);
+        }
+    })
+    .unwrap();
+    let (events, tables, ..) = common::read(&options.spool);
+    assert_eq!(tables.marks.len(), 1);
+    assert_eq!(tables.marks[0].name, "loaded");
+    let row = events.iter().position(|event| event.op == Op::Mark).expect("a row for the mark");
+    assert!(row > 1000 && events[row].time_ns <= events.last().unwrap().time_ns);
+    assert!(tables.processes[0].executable.contains("caf%E9 a:b $X/counting"), "{}", tables.processes[0].executable);
+}
+
+#[test]
+fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&str, &str, &[&str], &str); 4] = [
+        ("small", "cc", &["-static"], "statically linked"),
+        ("own_malloc", "cc", &["-fno-builtin", "-rdynamic"], "defines malloc itself"),
+        ("small", "cc", &["-m32"], "32-bit"),
+        ("small", "musl-gcc", &[], "musl"),
+    ];
+    for (number, (name, compiler, flags, reason)) in cases.into_iter().enumerate() {
+        let inside = folder.path().join(number.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let Some(program) = compile(&inside, name, compiler, flags) else { continue };
+        let recorded = session::record(&options(&inside, &[&program]), &mut |_| {}).unwrap();
+        let why = recorded.nothing().expect("nothing can be recorded");
+        assert!(why.contains(reason), "{name} {flags:?}: {why}");
+        assert_eq!(recorded.status.and_then(|status| status.code()), Some(if name == "small" { 7 } else { 0 }), "it ran all the same");
+        let script = inside.join("script");
+        std::fs::write(&script, format!("#!{}\n", program.display())).unwrap();
+        let obstacle = heaplab_record::diagnose::obstacle(&script, None).expect("its interpreter's obstacle");
+        assert!(obstacle.to_string().contains("interpreter") && obstacle.to_string().contains(reason), "{obstacle}");
+    }
+}
+
+#[test]
+fn a_cleaned_environment_is_noticed() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "small", "cc", &[]) else { return };
+    let recorded = session::record(&options(folder.path(), &[&"env", &"-i", &program]), &mut |_| {}).unwrap();
+    assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
+    assert!(recorded.unrecorded[0].reason.contains("LD_PRELOAD"), "{:?}", recorded.unrecorded);
+}
+
+#[test]
+fn samples_can_be_left_out_and_small_rings_do_with_waiting() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let mut options = options(folder.path(), &[&program, &counts, &"100000"]);
+    (options.samples, options.ring_bytes, options.stack_depth) = (Duration::ZERO, 64 << 10, 0);
+    let recording = record(&options);
+    assert_eq!(counted_events(&recording.events)[..], counted(&counts)[..5]);
+    assert!(recording.tables.samples.is_empty());
+    assert_eq!(recording.tables.stacks.len(), 1);
+}
