@@ -56,7 +56,7 @@ impl Default for Options {
             large_bytes: 64 * 1024,
             short_lived_bytes: 1024 * 1024,
             rebuilt_times: 100,
-            site_frames: 8,
+            site_frames: 5,
             stacks_per_finding: 8,
             counts_rows: 100,
             recorded_under: String::new(),

@@ -1,13 +1,145 @@
 //! `heaplab report`: say where the bytes go and what to change.
+//!
+//! The recording is read once; once more before that where it holds several processes and none was named, to find the
+//! largest, and where `--verify` asks for it.
 
-use anyhow::Result;
+pub mod analysis;
+mod frames;
+mod json;
+mod moments;
+mod text;
+
+use analysis::{Analysis, Which};
+use anyhow::{Context, Result, bail};
+use heaplab_findings::Basis;
+use heaplab_trace::bundle::Bundle;
+use std::io::{IsTerminal, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab report app.heaplab                          where the bytes go, what to change
+  heaplab report app.heaplab --allocator jemalloc     judge the slop as jemalloc would have it
+  heaplab report app.heaplab --at loaded              what is live at the mark `loaded`
+  heaplab report app.heaplab --between 1s 2.5s        what came and went between two moments
+  heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
+  heaplab report app.heaplab --json | jq '.findings.findings[0].title'
+
+A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`.";
 
 /// Arguments of `heaplab report`.
 #[derive(Debug, clap::Args)]
-pub struct Args {}
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The recording
+    bundle: PathBuf,
+    /// Write everything as one JSON document (docs/report-json.md)
+    #[arg(long)]
+    json: bool,
+    /// Write the report as one HTML page to this file
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Which process: its number in the recording, or all [default: the one with the largest peak]
+    #[arg(long, value_name = "N|all", value_parser = parse_which)]
+    process: Option<Which>,
+    /// Show what is live at this moment
+    #[arg(long, value_name = "MARK|TIME")]
+    at: Option<String>,
+    /// Show what changed between two moments
+    #[arg(long, num_args = 2, value_names = ["A", "B"], conflicts_with = "at")]
+    between: Option<Vec<String>>,
+    /// How many findings, stacks and sizes to show
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    top: usize,
+    /// Judge slop by this allocator [default: for each finding the one of measured, jemalloc and mimalloc on which it costs most]
+    #[arg(long, value_name = "NAME", value_parser = parse_basis)]
+    allocator: Option<Basis>,
+    /// Check first that the recording is whole: every row against the format and against what a program can do
+    #[arg(long)]
+    verify: bool,
+}
+
+fn parse_which(text: &str) -> Result<Which, String> {
+    if text == "all" {
+        return Ok(Which::All);
+    }
+    text.parse().map(Which::Row).map_err(|_| "expected a number or `all`".into())
+}
+
+fn parse_basis(text: &str) -> Result<Basis, String> {
+    let names = || {
+        let tables = heaplab_size_class::Allocator::ALL.map(|allocator| allocator.name());
+        format!("expected measured, {}", tables.join(", "))
+    };
+    Basis::from_name(text).ok_or_else(names)
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab report is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let bundle = Bundle::open(&args.bundle)?;
+    let wanted: Vec<String> = args.at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
+    let moments = match moments::requests(&wanted, bundle.tables()) {
+        Ok(moments) => moments,
+        Err(problem) => {
+            eprintln!("heaplab report: {problem}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    if args.verify {
+        bundle.verify()?;
+        eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
+    }
+    let analysis = analysis::analyse(&bundle, args.process.unwrap_or(Which::Largest), args.allocator, moments)?;
+    let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
+    if let Some(file) = &args.html {
+        write_html(file, &bundle, &analysis)?;
+    }
+    let written = if args.json {
+        json::document(&bundle, &analysis, &shown).and_then(|text| print(&text))
+    } else {
+        let (width, colour) = terminal();
+        print(&text::report(&bundle, &analysis, &shown, &text::Look { width, colour, top: args.top }))
+    };
+    written.map(|()| ExitCode::SUCCESS)
+}
+
+/// A reader that has seen enough (`| head`) is no error.
+fn print(text: &str) -> Result<()> {
+    match std::io::stdout().lock().write_all(text.as_bytes()) {
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
+        other => other.context("cannot write to standard output"),
+    }
+}
+
+/// Columns to fill and whether colours are wanted.
+fn terminal() -> (usize, bool) {
+    let out = std::io::stdout();
+    if !out.is_terminal() {
+        return (100, false);
+    }
+    let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
+    let width = if columns == 0 { 100 } else { columns.clamp(60, 140) };
+    (width, std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
+}
+
+/// Writes beside the file and renames, so that no half page is left.
+fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis) -> Result<()> {
+    let sources = heaplab_page::Sources {
+        meta: bundle.meta(),
+        tables: bundle.tables(),
+        process: analysis.process,
+        profile: &analysis.profile,
+        findings: &analysis.findings,
+        replay: None,
+    };
+    let page = heaplab_page::html(&heaplab_page::page(&sources));
+    let Some(name) = file.file_name() else { bail!("{}: not the name of a file", file.display()) };
+    let mut temporary = name.to_os_string();
+    temporary.push(".unfinished");
+    let temporary = file.with_file_name(temporary);
+    std::fs::write(&temporary, page).with_context(|| format!("{}: cannot write", temporary.display()))?;
+    std::fs::rename(&temporary, file).with_context(|| format!("{}: cannot rename {}", file.display(), temporary.display()))?;
+    eprintln!("{} written", file.display());
+    Ok(())
 }

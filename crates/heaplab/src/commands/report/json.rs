@@ -1,0 +1,66 @@
+//! `report --json`: everything that the report knows, for a machine (docs/report-json.md).
+
+use super::analysis::Analysis;
+use super::frames;
+use super::moments::Shown;
+use anyhow::{Context, Result};
+use heaplab_profile::{ProcessPeak, Profile};
+use heaplab_trace::bundle::{Bundle, Meta};
+use heaplab_trace::tables::{Frame, Module, Process, StackNode};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+/// Raised when a field changes its meaning or goes; new fields do not raise it.
+const VERSION: u32 = 1;
+
+#[derive(Serialize)]
+struct Document<'a> {
+    format: &'static str,
+    version: u32,
+    bundle: String,
+    meta: &'a Meta,
+    process: Option<u32>,
+    processes: &'a [Process],
+    process_peaks: &'a [ProcessPeak],
+    profile: &'a Profile,
+    findings: Value,
+    moments: &'a Shown,
+    stacks: &'a [StackNode],
+    frames: &'a [Frame],
+    modules: &'a [Module],
+}
+
+/// The document.
+///
+/// # Errors
+/// None that a recording can cause; serialization is asked and answers.
+pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown) -> Result<String> {
+    let tables = bundle.tables();
+    let mut findings = serde_json::to_value(&analysis.findings).context("cannot write the findings as JSON")?;
+    // Labels beside each stack, so that a finding can be read without the tables.
+    for finding in findings["findings"].as_array_mut().into_iter().flatten() {
+        for share in finding["stacks"].as_array_mut().into_iter().flatten() {
+            let stack = share["stack"].as_u64().unwrap_or(0) as u32;
+            let labels: Vec<String> = tables.frames_of(stack).map(|frame| frames::label(tables, frame)).collect();
+            share["frames"] = json!(labels);
+        }
+    }
+    let document = Document {
+        format: "heaplab-report",
+        version: VERSION,
+        bundle: bundle.path().display().to_string(),
+        meta: bundle.meta(),
+        process: analysis.process,
+        processes: &tables.processes,
+        process_peaks: &analysis.peaks,
+        profile: &analysis.profile,
+        findings,
+        moments: shown,
+        stacks: &tables.stacks,
+        frames: &tables.frames,
+        modules: &tables.modules,
+    };
+    let mut text = serde_json::to_string(&document).context("cannot write the report as JSON")?;
+    text.push('\n');
+    Ok(text)
+}

@@ -1,0 +1,253 @@
+//! The report as text for a terminal: what was recorded and how well, live memory, slop, the most frequent requests,
+//! what to change, what is live at the peak.
+
+mod findings;
+mod paint;
+mod places;
+
+use super::analysis::Analysis;
+use super::moments::Shown;
+use heaplab_findings::words::{bytes, count, duration, percent, plural};
+use heaplab_findings::{Basis, CountsTable};
+use heaplab_profile::{Timeline, TimelineAxis};
+use heaplab_trace::bundle::Bundle;
+use heaplab_trace::tables::Ended;
+use paint::Paint;
+
+/// How to write it.
+#[derive(Clone, Copy, Debug)]
+pub struct Look {
+    /// Columns to fill.
+    pub width: usize,
+    /// Whether the terminal takes colours.
+    pub colour: bool,
+    /// Findings, stacks and sizes to show.
+    pub top: usize,
+}
+
+/// The whole report.
+pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) -> String {
+    let mut paint = Paint::new(look.width, look.colour);
+    header(&mut paint, bundle, analysis);
+    warnings(&mut paint, bundle, analysis);
+    live(&mut paint, analysis);
+    if analysis.profile.totals.requests == 0 {
+        paint.line("");
+        paint.line("Nothing was allocated, so there is nothing to say.");
+        return paint.finish();
+    }
+    places::moments(&mut paint, bundle.tables(), shown, look.top);
+    slop(&mut paint, bundle, analysis);
+    let basis = analysis.findings.counts.basis;
+    counts(&mut paint, &format!("Most frequent requests ({})", on(basis)), &analysis.findings.counts, look.top);
+    counts(&mut paint, "The same at the peak", &analysis.findings.counts_at_peak, look.top.min(5));
+    findings::changes(&mut paint, bundle.tables(), analysis, look.top);
+    places::at_peak(&mut paint, bundle.tables(), &analysis.profile, look.top.min(5));
+    findings::live_at_end(&mut paint, bundle.tables(), analysis, look.top.min(5));
+    paint.finish()
+}
+
+fn on(basis: Basis) -> String {
+    if basis == Basis::Measured { "usable sizes as measured".into() } else { format!("usable sizes of {}", basis.title()) }
+}
+
+fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
+    let (meta, tables) = (bundle.meta(), bundle.tables());
+    paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
+    let allocator = if meta.allocator.is_empty() { "allocator not known".into() } else { format!("recorded under {}", meta.allocator) };
+    let depth = if meta.stack_depth == 0 { "no stacks".into() } else { format!("stacks to {} frames", meta.stack_depth) };
+    let mut facts = vec![allocator, plural(analysis.profile.totals.events, "event")];
+    if meta.duration_ns > 0 {
+        facts.push(duration(meta.duration_ns));
+    }
+    facts.extend([depth, plural(analysis.profile.threads.len() as u64, "thread")]);
+    paint.wrapped("", &facts.join(" · "));
+    let Some(process) = analysis.process.and_then(|row| tables.processes.get(row as usize)) else {
+        if tables.processes.len() > 1 {
+            paint.wrapped("", &format!("all {} processes together", tables.processes.len()));
+        }
+        return;
+    };
+    let row = analysis.process.unwrap_or(0);
+    let command = if process.arguments.is_empty() { process.executable.clone() } else { process.arguments.join(" ") };
+    let end = match process.ended {
+        Ended::Exited(0) => String::new(),
+        Ended::Exited(status) => format!(", exit status {status}"),
+        Ended::Signalled(signal) => format!(", killed by signal {signal}"),
+        Ended::Exec => ", became another program".into(),
+        Ended::Unknown => ", end not seen".into(),
+    };
+    paint.wrapped("", &format!("process {row} of 0 to {}: pid {}, {command}{end}", tables.processes.len() - 1, process.pid));
+    let others = analysis.peaks.iter().filter(|peak| peak.process != row).take(4);
+    let others: Vec<String> = others
+        .map(|peak| {
+            let name =
+                tables.processes.get(peak.process as usize).map_or("?", |process| process.executable.rsplit('/').next().unwrap_or("?"));
+            format!("{} {name} (peak {})", peak.process, bytes(peak.peak_bytes))
+        })
+        .collect();
+    if !others.is_empty() {
+        let more = analysis.peaks.len() - 1 - others.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        paint.wrapped("", &format!("it has the largest peak; others: {}{more}. Choose with --process N or all", others.join(", ")));
+    }
+}
+
+/// What keeps the figures from being the whole truth stands at the top.
+fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
+    let (meta, totals) = (bundle.meta(), &analysis.profile.totals);
+    if let Some(cut) = &meta.cut {
+        paint.warning(&format!("The recording was cut: {cut}"));
+    }
+    for loss in &meta.losses {
+        paint.warning(loss);
+    }
+    for process in bundle.tables().processes.iter() {
+        if let Some(refused) = &process.refused {
+            paint.warning(&format!("Nothing was recorded of pid {} ({}): {refused}", process.pid, process.executable));
+        }
+    }
+    if totals.unmatched_rows > 0 {
+        paint.warning(&format!("{} concern objects whose birth was not recorded.", plural(totals.unmatched_rows, "row")));
+    }
+    if totals.unmeasured_requests > 0 && totals.unmeasured_requests < totals.requests {
+        paint.warning(&format!("The usable size of {} is not known.", plural(totals.unmeasured_requests, "request")));
+    }
+    for limit in &analysis.findings.limits {
+        paint.warning(limit);
+    }
+}
+
+fn live(paint: &mut Paint, analysis: &Analysis) {
+    let profile = &analysis.profile;
+    let (peak, end, totals) = (&profile.peak, &profile.end, &profile.totals);
+    paint.heading("Live memory");
+    let when = match profile.timeline.axis {
+        TimelineAxis::Time => duration(peak.time_ns),
+        TimelineAxis::Events => format!("event {}", count(peak.row)),
+    };
+    paint.wrapped(
+        "",
+        &format!(
+            "peak {} in {} at {when}, end {} in {}",
+            bytes(peak.live.bytes),
+            plural(peak.live.objects, "object"),
+            bytes(end.live.bytes),
+            plural(end.live.objects, "object"),
+        ),
+    );
+    sparkline(paint, &profile.timeline);
+    let moved = if totals.reallocations > 0 {
+        format!(
+            ", {} ({} moved, {} copied)",
+            plural(totals.reallocations, "reallocation"),
+            count(totals.moved_reallocations),
+            bytes(totals.moved_bytes)
+        )
+    } else {
+        String::new()
+    };
+    let failed = if totals.failed_requests > 0 { format!(", {} refused", count(totals.failed_requests)) } else { String::new() };
+    paint.wrapped("", &format!(
+        "{}, {}{moved}{failed}; {} asked for in all, {} of it zeroed; {} of the objects were freed before their thread asked for anything else",
+        plural(totals.allocations, "allocation"),
+        plural(totals.frees, "free"),
+        bytes(totals.requested_bytes),
+        bytes(totals.zeroed_bytes),
+        percent(totals.temporary as f64 / totals.allocations.max(1) as f64),
+    ));
+}
+
+/// Live bytes over the run, the most of each column.
+fn sparkline(paint: &mut Paint, timeline: &Timeline) {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (Some(first), Some(last)) = (timeline.points.first(), timeline.points.last()) else { return };
+    let most = timeline.points.iter().map(|point| point.max_bytes).max().unwrap_or(0);
+    let columns = (paint.width() - 2).min(100);
+    let span = (last.at - first.at + timeline.width).max(1);
+    let mut line = String::new();
+    let mut points = timeline.points.iter().peekable();
+    let mut level = 0;
+    for column in 0..columns {
+        let until = first.at + (u128::from(span) * (column as u128 + 1) / columns as u128) as u64;
+        // A column without events holds what was live before it.
+        let mut highest = level;
+        while let Some(point) = points.next_if(|point| point.at < until) {
+            highest = highest.max(point.max_bytes);
+            level = point.live.bytes;
+        }
+        line.push(BARS[(u128::from(highest) * 7 / u128::from(most.max(1))) as usize]);
+    }
+    paint.chart(&line);
+    let (from, to) = match timeline.axis {
+        TimelineAxis::Time => (duration(first.at), duration(last.at + timeline.width)),
+        TimelineAxis::Events => (format!("event {}", count(first.at)), format!("event {}", count(last.at + timeline.width))),
+    };
+    let gap = columns.saturating_sub(from.chars().count() + to.chars().count());
+    paint.dim(&format!("{from}{}{to}", " ".repeat(gap)));
+}
+
+fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
+    paint.heading("Slop: bytes given beyond what was asked for");
+    paint.dim(&format!("{:<34}{:>12}{:>12}{:>9}{:>14}", "", "peak", "usable", "slop", "slop, run"));
+    for row in &analysis.findings.slop {
+        let name = match row.basis {
+            Basis::Measured if bundle.meta().allocator.is_empty() => "measured".to_string(),
+            Basis::Measured => format!("measured ({})", bundle.meta().allocator),
+            Basis::Table(_) => row.basis.title().to_string(),
+        };
+        let line = format!(
+            "{:<34}{:>12}{:>12}{:>9}{:>14}",
+            paint::cut(&name, 33),
+            bytes(row.at_peak_requested_bytes),
+            bytes(row.at_peak_usable_bytes),
+            percent(row.at_peak_share()),
+            percent(row.total_share())
+        );
+        if row.basis == Basis::Measured { paint.bold(&line) } else { paint.line(&line) }
+    }
+    let header = analysis.findings.slop.iter().map(|row| row.at_peak_header_bytes).max().unwrap_or(0);
+    if header > 0 {
+        paint.dim(&format!("glibc's chunk headers come on top: {} at the peak", bytes(header)));
+    }
+    if let Some(site) = analysis.findings.uses_its_slop.first() {
+        let reads: u64 = analysis.findings.uses_its_slop.iter().map(|site| site.usable_size_reads).sum();
+        paint.wrapped(
+            "",
+            &format!(
+                "{} their usable size ({} times) and may use their slop; it is not called waste. The first: {}",
+                match analysis.findings.uses_its_slop.len() {
+                    1 => "1 site reads".into(),
+                    sites => format!("{} sites read", count(sites as u64)),
+                },
+                count(reads),
+                super::frames::lines(bundle.tables(), site.stack, 1).0.join("")
+            ),
+        );
+    }
+}
+
+/// The document's table.
+fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
+    paint.heading(heading);
+    paint.line(&format!("{} in {} lines:", plural(table.requests, "request"), count(table.lines)));
+    let rows = &table.rows[..most.min(table.rows.len())];
+    let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| rows.iter().map(|row| count(value(row)).len()).max().unwrap_or(1);
+    let (counts, requests) = (widest(|row| row.count), widest(|row| row.request));
+    let (usables, slops) = (widest(|row| row.usable), widest(|row| row.slop));
+    for (rank, row) in rows.iter().enumerate() {
+        paint.line(&format!(
+            "({:>2} ) {:>counts$} ({:>4.1}%, {:>5.1}%): {:>requests$} -> {:>usables$} ( {:>slops$} )",
+            rank + 1,
+            count(row.count),
+            row.percent,
+            row.cumulative_percent,
+            count(row.request),
+            count(row.usable),
+            count(row.slop),
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,125 @@
+//! What to change, and what was live at the end.
+
+use super::super::analysis::Analysis;
+use super::super::frames;
+use super::paint::Paint;
+use super::places;
+use heaplab_findings::words::{bytes, count, plural};
+use heaplab_findings::{Basis, Evidence, Finding, Kind, LeakPattern, Level};
+use heaplab_trace::tables::Tables;
+
+const FRAMES: usize = 6;
+
+/// The findings that a change in the code would answer, the most expensive first. What came once and stayed is not among
+/// them; it has its own section.
+pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
+    let findings: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| !is_one_off(finding)).collect();
+    paint.heading("What to change");
+    if findings.is_empty() {
+        paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
+    }
+    for (rank, finding) in findings.iter().take(most).enumerate() {
+        if rank > 0 {
+            paint.line("");
+        }
+        one(paint, tables, rank + 1, finding);
+    }
+    if findings.len() > most {
+        paint.line("");
+        paint.dim(&format!("and {} more; --top {} shows them", count((findings.len() - most) as u64), findings.len()));
+    }
+}
+
+fn is_one_off(finding: &Finding) -> bool {
+    matches!(&finding.evidence, Evidence::Leak(leak) if leak.pattern == LeakPattern::OneOff)
+}
+
+fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
+    paint.bold(&format!("{rank:>3}. {}: {}", finding.kind.title(), finding.title));
+    paint.wrapped("     ", &cost(finding));
+    paint.wrapped("     ", &finding.advice);
+    if let Evidence::Growth(growth) = &finding.evidence {
+        paint.wrapped("     ", &format!("Sizes: {}", sizes(&growth.sample, growth.sample_gap)));
+    }
+    let level = match finding.confidence.level {
+        Level::High => "Sure",
+        Level::Medium => "Likely",
+        Level::Low => "Worth a look",
+    };
+    paint.wrapped_dim("     ", &format!("{level}: {}.", finding.confidence.reason));
+    let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
+    places::stack(paint, &lines, further);
+    if finding.stack_count > 1 {
+        let share = finding.stacks.first().map_or(0, |share| share.count);
+        paint.dim(&format!(
+            "       ({} of {} come from this stack; {} in all)",
+            count(share),
+            count(finding.count),
+            plural(finding.stack_count, "stack")
+        ));
+    }
+}
+
+/// What is wasted now, on the allocators on which it is.
+fn cost(finding: &Finding) -> String {
+    let (peak, total) = (finding.wasted_at_peak_bytes(), finding.wasted_total_bytes());
+    match finding.kind {
+        Kind::Clownshoes => {
+            let costs = finding.costs.iter().map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes)));
+            let all: Vec<String> = costs.collect();
+            let name = if finding.basis == Basis::Measured { "as measured" } else { finding.basis.title() };
+            format!(
+                "{} of slop at the peak, {} over the run in {} on {name}. At the peak by allocator: {}.",
+                bytes(peak),
+                bytes(total),
+                plural(finding.count, "request"),
+                all.join(", ")
+            )
+        }
+        Kind::Growth => {
+            format!("{} asked for beyond what doubling asks for, {} copied beyond it.", bytes(total), bytes(finding.saving.copied_bytes))
+        }
+        Kind::Churn => format!("{} asked for again and again in {}.", bytes(total), plural(finding.saving.requests, "request")),
+        Kind::Leak => format!("{} held at the end.", bytes(peak)),
+    }
+}
+
+/// `16 24 40 ... 520 1,032`.
+fn sizes(sample: &[u64], gap: Option<(usize, u64)>) -> String {
+    let mut words: Vec<String> = sample.iter().map(|size| count(*size)).collect();
+    if let Some((after, left_out)) = gap {
+        words.insert(after.min(words.len()), format!("... ({} more) ...", count(left_out)));
+    }
+    words.join(" ")
+}
+
+/// What stayed from one time, most bytes first.
+pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
+    let mut kept: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| is_one_off(finding)).collect();
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_at_peak_bytes()));
+    let end = &analysis.profile.end.live;
+    paint.heading("Live at the end");
+    if end.objects == 0 {
+        paint.line("Nothing: every object was freed.");
+        return;
+    }
+    paint.wrapped(
+        "",
+        &format!(
+            "{} in {}. What grew with the run is above, as a finding; this came at one time:",
+            bytes(end.bytes),
+            plural(end.objects, "object")
+        ),
+    );
+    if kept.is_empty() {
+        paint.line("  nothing of a thousandth of the peak or more");
+    }
+    for finding in kept.iter().take(most) {
+        paint.line(&format!("  {:>10}  {}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));
+        let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
+        places::stack(paint, &lines, further);
+    }
+    if kept.len() > most {
+        paint.dim(&format!("  and {} more places", count((kept.len() - most) as u64)));
+    }
+}
