@@ -237,12 +237,15 @@ fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String 
             count(tally.large_short_bytes / 4096),
         ),
         ChurnPattern::Rebuilt => format!(
-            "Keep up to {} and use {} again (or put them on the stack): {} fewer, {} of the run's{zeroed}. Half of them live for less than {} of other requests.",
-            plural(churn.most_live, "block"),
+            "Keep {} and use {} again: {} fewer, {} of the run's{zeroed}. {}",
+            if churn.most_live == 1 { "the block".into() } else { format!("up to {}", plural(churn.most_live, "block")) },
             if churn.most_live == 1 { "it" } else { "them" },
             plural(again, "request"),
             percent(share(again, allocations)),
-            bytes((churn.median_life_bytes * 2).max(1)),
+            match churn.median_life_bytes {
+                0 => "Half of them are freed before anything else is asked for.".to_string(),
+                life => format!("Half of them are freed before another {} are asked for.", bytes(life * 2)),
+            },
         ),
     }
 }

@@ -29,6 +29,7 @@ struct Pair {
 pub(crate) struct Pairs {
     over_max_bytes: u64,
     over_max_part: u64,
+    over_max_share: u64,
     limit: usize,
     /// Per size: 0 not looked at, 1 not suspicious, 2 suspicious.
     memo: Vec<u8>,
@@ -42,6 +43,7 @@ impl Pairs {
         Pairs {
             over_max_bytes: options.over_max_bytes,
             over_max_part: options.over_max_part.max(1),
+            over_max_share: options.over_max_share.max(1),
             limit: options.pair_limit,
             memo: vec![0; MEMO],
             pairs: HashMap::new(),
@@ -53,16 +55,17 @@ impl Pairs {
     fn over(&self, allocator: Allocator, size: u64) -> Option<u64> {
         let class = allocator.class(size);
         let below = class.below?;
-        self.little(size - below, class.usable - allocator.usable(below, 1)).then_some(size - below)
+        self.little(size - below, below, class.usable - allocator.usable(below, 1)).then_some(size - below)
     }
 
-    fn little(&self, over: u64, step: u64) -> bool {
-        over > 0 && over <= self.over_max_bytes && over.saturating_mul(self.over_max_part) <= step
+    fn little(&self, over: u64, round: u64, step: u64) -> bool {
+        let parts = over.saturating_mul(self.over_max_part) <= step && over.saturating_mul(self.over_max_share) <= round;
+        over > 0 && over <= self.over_max_bytes && parts
     }
 
     fn over_power(&self, size: u64) -> Option<(u64, u64)> {
         let power = 1u64 << size.checked_ilog2()?;
-        self.little(size - power, power).then_some((power, size - power))
+        self.little(size - power, power, power).then_some((power, size - power))
     }
 
     #[inline]
@@ -236,7 +239,7 @@ impl Judge<'_> {
     }
 
     fn cause(&self, size: u64, free_request: u64, stacks: &[(StackId, Amount, Amount)]) -> Cause {
-        let round = self.pairs.over_power(size);
+        let round = self.pairs.over_power(size).filter(|(power, _)| *power == free_request);
         if let Some((_, over @ 1..=2)) = round {
             return Cause::Terminator { bytes: over };
         }
@@ -259,9 +262,11 @@ impl Judge<'_> {
         let free = count(shoe.free_request);
         let what = match &shoe.cause {
             Cause::ConstantHeader { bytes: header, round_sizes } => {
-                let examples: Vec<String> = round_sizes.iter().rev().take(3).rev().map(|round| count(round + header)).collect();
+                let others = round_sizes.iter().map(|round| round + header).filter(|size| *size != shoe.request);
+                let mut examples: Vec<String> = others.map(count).collect();
+                examples.drain(..examples.len().saturating_sub(3));
                 format!(
-                    "Something adds {header} bytes to round sizes here (asked for: {}). Make the payload {} bytes, so that header and payload ask for {free}",
+                    "Something adds {header} bytes to round sizes here ({} bytes are asked for too). Make the payload {} bytes, so that header and payload ask for {free}",
                     examples.join("; "),
                     count(shoe.free_request.saturating_sub(*header))
                 )

@@ -89,7 +89,9 @@ fn weight(finding: &Finding, profile: &Profile) -> f64 {
     // Bytes that are asked for again cost time only; bytes at the peak are what the program needs.
     let weight = match finding.kind {
         Kind::Clownshoes | Kind::Leak => peak + bytes / 2.0,
-        Kind::Growth | Kind::Churn => (bytes + copied + requests) / 4.0,
+        Kind::Growth => (bytes + copied + requests) / 4.0,
+        // A free list's pop is cheap: requests for little blocks count for little.
+        Kind::Churn => (bytes + copied) / 4.0 + requests / 16.0,
     };
     weight * certain
 }

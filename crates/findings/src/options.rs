@@ -8,10 +8,12 @@ use heaplab_profile::Profile;
 pub struct Options {
     /// The allocator to judge by; `None`: for each finding the one of measured, jemalloc and mimalloc on which it costs most.
     pub basis: Option<Basis>,
-    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a header, a terminator, a padded pair of words.
+    /// A request is "a few bytes over" a class when it exceeds it by at most so much: a terminator, a header, a page's book-keeping.
     pub over_max_bytes: u64,
-    /// ... and by at most this part (one over it) of the distance to the next class, so that most of the step is wasted.
+    /// ... and by at most this part (one over it) of the distance to the next class, so that at least half of the step is wasted.
     pub over_max_part: u64,
+    /// ... and by at most this part (one over it) of itself: eight bytes are few beside 4,096 and many beside 16.
+    pub over_max_share: u64,
     /// Findings that waste less than this part (one over it) of the requested bytes, at the peak and in total, are left out.
     pub least_part: u64,
     /// ... and those that waste less than so many bytes.
@@ -46,8 +48,9 @@ impl Default for Options {
     fn default() -> Self {
         Options {
             basis: None,
-            over_max_bytes: 64,
-            over_max_part: 4,
+            over_max_bytes: 512,
+            over_max_part: 2,
+            over_max_share: 8,
             least_part: 1000,
             least_bytes: 1024,
             growth_steps: 4,

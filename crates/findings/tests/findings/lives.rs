@@ -28,7 +28,7 @@ fn state_rebuilt_for_each_item() {
     assert_eq!(finding.saving.requests, 1998);
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
     2,000 requests of 512, 2,048 bytes, never more than 2 alive
-    Keep up to 2 blocks and use them again (or put them on the stack): 1,998 requests fewer, 66.6 % of the run's and 500 KiB of zeroing. Half of them live for less than 32 bytes of other requests.
+    Keep up to 2 blocks and use them again: 1,998 requests fewer, 66.6 % of the run's and 500 KiB of zeroing. Half of them are freed before another 32 bytes are asked for.
     "#);
 }
 

@@ -9,8 +9,9 @@ mod json;
 mod moments;
 mod text;
 
-use analysis::{Analysis, Which};
-use anyhow::{Context, Result, bail};
+use crate::output;
+use analysis::Analysis;
+use anyhow::{Context, Result};
 use heaplab_findings::Basis;
 use heaplab_trace::bundle::Bundle;
 use std::io::{IsTerminal, Write};
@@ -40,9 +41,9 @@ pub struct Args {
     /// Write the report as one HTML page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
-    /// Which process: its number in the recording, or all [default: the one with the largest peak]
-    #[arg(long, value_name = "N|all", value_parser = parse_which)]
-    process: Option<Which>,
+    /// Which process: its pid, the name of its program, or all [default: the one with the largest peak]
+    #[arg(long, value_name = "PID|NAME|all")]
+    process: Option<String>,
     /// Show what is live at this moment
     #[arg(long, value_name = "MARK|TIME")]
     at: Option<String>,
@@ -60,13 +61,6 @@ pub struct Args {
     verify: bool,
 }
 
-fn parse_which(text: &str) -> Result<Which, String> {
-    if text == "all" {
-        return Ok(Which::All);
-    }
-    text.parse().map(Which::Row).map_err(|_| "expected a number or `all`".into())
-}
-
 fn parse_basis(text: &str) -> Result<Basis, String> {
     let names = || {
         let tables = heaplab_size_class::Allocator::ALL.map(|allocator| allocator.name());
@@ -79,18 +73,13 @@ fn parse_basis(text: &str) -> Result<Basis, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = Bundle::open(&args.bundle)?;
     let wanted: Vec<String> = args.at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
-    let moments = match moments::requests(&wanted, bundle.tables()) {
-        Ok(moments) => moments,
-        Err(problem) => {
-            eprintln!("heaplab report: {problem}");
-            return Ok(ExitCode::from(2));
-        }
-    };
     if args.verify {
         bundle.verify()?;
         eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
     }
-    let analysis = analysis::analyse(&bundle, args.process.unwrap_or(Which::Largest), args.allocator, moments)?;
+    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
+    let moments = moments::requests(&wanted, bundle.tables(), selection)?;
+    let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
         write_html(file, &bundle, &analysis)?;
@@ -123,7 +112,6 @@ fn terminal() -> (usize, bool) {
     (width, std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
 }
 
-/// Writes beside the file and renames, so that no half page is left.
 fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis) -> Result<()> {
     let sources = heaplab_page::Sources {
         meta: bundle.meta(),
@@ -134,12 +122,9 @@ fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis) -> R
         replay: None,
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));
-    let Some(name) = file.file_name() else { bail!("{}: not the name of a file", file.display()) };
-    let mut temporary = name.to_os_string();
-    temporary.push(".unfinished");
-    let temporary = file.with_file_name(temporary);
-    std::fs::write(&temporary, page).with_context(|| format!("{}: cannot write", temporary.display()))?;
-    std::fs::rename(&temporary, file).with_context(|| format!("{}: cannot rename {}", file.display(), temporary.display()))?;
-    eprintln!("{} written", file.display());
+    output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
+    if file != std::path::Path::new("-") {
+        eprintln!("{} written", file.display());
+    }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Profile and findings of one process of a recording: what the report, the page, the tour and the studies look at.
 
-use anyhow::{Result, bail};
+use crate::choose;
+use anyhow::Result;
 use heaplab_findings::{Basis, Detectors, Findings, Options};
 use heaplab_profile::{MomentRequest, ProcessPeak, Profile, process_peaks, profile};
 use heaplab_trace::bundle::{Bundle, Selection};
@@ -8,23 +9,12 @@ use heaplab_trace::tables::{Ended, Tables};
 use heaplab_trace::{Event, EventSource, TraceError};
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// Which process to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
-    /// The one with the largest peak.
-    Largest,
-    /// This row of the `processes` table.
-    Row(u32),
-    /// All at once.
-    All,
-}
-
 /// What one look at a recording gave.
 #[derive(Debug)]
 pub struct Analysis {
-    /// The process looked at; `None`: all of them.
+    /// The process looked at; `None`: all of them, or the only one.
     pub process: Option<u32>,
-    /// All processes with events, the largest first, where several were looked at to choose.
+    /// All processes with events, the largest first, where the largest was chosen.
     pub peaks: Vec<ProcessPeak>,
     /// Where the bytes go.
     pub profile: Profile,
@@ -32,23 +22,25 @@ pub struct Analysis {
     pub findings: Findings,
 }
 
-/// Reads the recording.
+/// The process that `wanted` names, as everywhere; without a wish the largest, and then the peaks of all, largest first.
 ///
 /// # Errors
-/// A process that is not in the recording, and what reading fails with.
-pub fn analyse(bundle: &Bundle, which: Which, basis: Option<Basis>, moments: Vec<MomentRequest>) -> Result<Analysis> {
+/// No process is so called, or the events cannot be read.
+pub fn select(bundle: &Bundle, wanted: Option<&str>) -> Result<(Selection, Vec<ProcessPeak>)> {
+    if wanted.is_some() || bundle.tables().processes.len() < 2 {
+        return Ok((choose::process(bundle, wanted)?, Vec::new()));
+    }
+    let peaks = process_peaks(&mut Watched::new(bundle, Selection::default(), "looking for the largest process")?)?;
+    Ok((Selection { process: peaks.first().map(|peak| peak.process) }, peaks))
+}
+
+/// Reads the recording once.
+///
+/// # Errors
+/// What reading fails with.
+pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, moments: Vec<MomentRequest>) -> Result<Analysis> {
     let tables = bundle.tables();
-    let mut peaks = Vec::new();
-    let process = match which {
-        Which::All => None,
-        Which::Row(row) if (row as usize) < tables.processes.len() => Some(row),
-        Which::Row(row) => bail!("{}: there is no process {row}; {}", bundle.path().display(), known(tables)),
-        Which::Largest if tables.processes.len() <= 1 => None,
-        Which::Largest => {
-            peaks = process_peaks(&mut Watched::new(bundle, Selection::default(), "looking for the largest process")?)?;
-            peaks.first().map(|peak| peak.process)
-        }
-    };
+    let process = selection.process;
     let mut detectors = Detectors::new(Options {
         basis,
         recorded_under: bundle.meta().allocator.clone(),
@@ -56,18 +48,10 @@ pub fn analyse(bundle: &Bundle, which: Which, basis: Option<Basis>, moments: Vec
         ..Options::default()
     });
     let options = heaplab_profile::Options { moments, ..heaplab_profile::Options::default() };
-    let mut events = Watched::new(bundle, Selection { process }, "reading")?;
+    let mut events = Watched::new(bundle, selection, "reading")?;
     let profile = profile(tables, &mut events, &options, &mut detectors)?;
     let findings = detectors.finish(tables, &profile);
-    Ok(Analysis { process, peaks, profile, findings })
-}
-
-fn known(tables: &Tables) -> String {
-    match tables.processes.len() {
-        0 => "the recording names none".into(),
-        1 => "the only one is 0".into(),
-        several => format!("they are numbered 0 to {}", several - 1),
-    }
+    Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }
 
 /// Whether the process is known to have run to its end. A trace without processes (an import) is taken at its word.

@@ -28,7 +28,10 @@ const WRAPPERS_MAX: usize = 6;
 /// The stack's frames as labels, the innermost first: at most `most`, and how many further out were left off.
 pub fn lines(tables: &Tables, stack: StackId, most: usize) -> (Vec<String>, usize) {
     let frames: Vec<u32> = tables.frames_of(stack).collect();
-    let wrappers = frames.iter().take(WRAPPERS_MAX).take_while(|frame| is_wrapper(tables, **frame)).count();
+    // Functions without a name may stand between wrappers: a library's static ones have none.
+    let nameless = |frame: u32| tables.frames.get(frame as usize).is_none_or(|frame| frame.function.is_none());
+    let leading = frames.iter().take(WRAPPERS_MAX).take_while(|frame| nameless(**frame) || is_wrapper(tables, **frame)).count();
+    let wrappers = frames[..leading].iter().rposition(|frame| is_wrapper(tables, *frame)).map_or(0, |last| last + 1);
     // The last wrapper stays when nothing else would.
     let skipped = if wrappers == frames.len() { wrappers.saturating_sub(1) } else { wrappers };
     let shown = frames[skipped..].iter().take(most).map(|frame| label(tables, *frame)).collect();

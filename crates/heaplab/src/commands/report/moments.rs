@@ -1,7 +1,9 @@
 //! `--at` and `--between`: moments as a user names them, and what was live there.
 
+use crate::choose;
 use anyhow::{Result, bail};
-use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
+use heaplab_profile::{Amount, Moment, MomentRequest, MomentStack, Profile};
+use heaplab_trace::bundle::Selection;
 use heaplab_trace::tables::Tables;
 use serde::Serialize;
 
@@ -43,42 +45,15 @@ pub struct Change {
 /// The moments to note while reading.
 ///
 /// # Errors
-/// A sentence that names the moment nobody knows, and those that are known.
-pub fn requests(wanted: &[String], tables: &Tables) -> Result<Vec<MomentRequest>, String> {
+/// A moment that nobody knows; the message lists the marks there are.
+pub fn requests(wanted: &[String], tables: &Tables, selection: Selection) -> Result<Vec<MomentRequest>> {
     let mut requests = Vec::new();
     for name in wanted {
-        let mark = tables.marks.iter().position(|mark| mark.name == *name);
-        let at = match (mark, name.as_str()) {
-            (Some(mark), _) => At::Mark(mark as u32),
-            (None, "peak" | "end") => continue,
-            (None, _) => At::Time(time_ns(name).ok_or_else(|| unknown(name, tables))?),
-        };
-        requests.push(MomentRequest { name: name.clone(), at });
+        if let choose::Moment::At(at) = choose::moment(tables, selection, name)? {
+            requests.push(MomentRequest { name: name.clone(), at });
+        }
     }
     Ok(requests)
-}
-
-fn unknown(name: &str, tables: &Tables) -> String {
-    let marks: Vec<&str> = tables.marks.iter().take(20).map(|mark| mark.name.as_str()).collect();
-    let known =
-        if marks.is_empty() { "the recording has no marks".into() } else { format!("the recording's marks are {}", marks.join(", ")) };
-    format!("`{name}` is neither a mark nor a time such as 1.5s, 20ms, `peak` or `end`; {known}")
-}
-
-/// A time such as `1.5s` in nanoseconds.
-fn time_ns(text: &str) -> Option<u64> {
-    let digits = text.trim_end_matches(|letter: char| letter.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
-        "ns" => 1.0,
-        "us" => 1e3,
-        "ms" => 1e6,
-        "s" => 1e9,
-        "min" => 6e10,
-        "h" => 3.6e12,
-        _ => return None,
-    };
-    let value: f64 = digits.trim().parse().ok()?;
-    (value.is_finite() && value >= 0.0 && value * scale < 1e19).then_some((value * scale) as u64)
 }
 
 /// The moments that were asked for, out of the profile.
@@ -142,25 +117,4 @@ fn changes(from: &Moment, to: &Moment) -> Vec<Change> {
         .collect();
     changes.sort_by_key(|change| (std::cmp::Reverse(change.live_bytes), change.stack));
     changes
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use heaplab_trace::tables::Mark;
-
-    #[test]
-    fn times_and_marks_are_told_apart() {
-        assert_eq!(time_ns("1.5s"), Some(1_500_000_000));
-        assert_eq!(time_ns("20ms"), Some(20_000_000));
-        assert_eq!(time_ns("2min"), Some(120_000_000_000));
-        for wrong in ["", "s", "-1s", "1", "1 parsec", "nans", "infs", "1e300h"] {
-            assert_eq!(time_ns(wrong), None, "{wrong}");
-        }
-        let tables = Tables { marks: vec![Mark { name: "loaded".into(), ..Mark::default() }], ..Tables::default() };
-        let requests = requests(&["loaded".into(), "1s".into(), "peak".into()], &tables).unwrap();
-        assert_eq!(requests.iter().map(|request| request.at).collect::<Vec<_>>(), [At::Mark(0), At::Time(1_000_000_000)]);
-        let problem = super::requests(&["laoded".into()], &tables).unwrap_err();
-        assert!(problem.contains("`laoded` is neither") && problem.contains("marks are loaded"), "{problem}");
-    }
 }

@@ -7,11 +7,12 @@ mod places;
 
 use super::analysis::Analysis;
 use super::moments::Shown;
+use crate::choose;
 use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
-use heaplab_profile::{Timeline, TimelineAxis};
+use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis};
 use heaplab_trace::bundle::Bundle;
-use heaplab_trace::tables::Ended;
+use heaplab_trace::tables::{Ended, Tables};
 use paint::Paint;
 
 /// How to write it.
@@ -55,20 +56,20 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     let (meta, tables) = (bundle.meta(), bundle.tables());
     paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
     let allocator = if meta.allocator.is_empty() { "allocator not known".into() } else { format!("recorded under {}", meta.allocator) };
-    let depth = if meta.stack_depth == 0 { "no stacks".into() } else { format!("stacks to {} frames", meta.stack_depth) };
+    let depth = if meta.stack_depth == 0 { "no stacks".into() } else { format!("stacks to {}", plural(meta.stack_depth.into(), "frame")) };
     let mut facts = vec![allocator, plural(analysis.profile.totals.events, "event")];
     if meta.duration_ns > 0 {
         facts.push(duration(meta.duration_ns));
     }
     facts.extend([depth, plural(analysis.profile.threads.len() as u64, "thread")]);
     paint.wrapped("", &facts.join(" · "));
-    let Some(process) = analysis.process.and_then(|row| tables.processes.get(row as usize)) else {
+    let Some(row) = analysis.process else {
         if tables.processes.len() > 1 {
             paint.wrapped("", &format!("all {} processes together", tables.processes.len()));
         }
         return;
     };
-    let row = analysis.process.unwrap_or(0);
+    let Some(process) = tables.processes.get(row as usize) else { return };
     let command = if process.arguments.is_empty() { process.executable.clone() } else { process.arguments.join(" ") };
     let end = match process.ended {
         Ended::Exited(0) => String::new(),
@@ -77,20 +78,19 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         Ended::Exec => ", became another program".into(),
         Ended::Unknown => ", end not seen".into(),
     };
-    paint.wrapped("", &format!("process {row} of 0 to {}: pid {}, {command}{end}", tables.processes.len() - 1, process.pid));
-    let others = analysis.peaks.iter().filter(|peak| peak.process != row).take(4);
-    let others: Vec<String> = others
-        .map(|peak| {
-            let name =
-                tables.processes.get(peak.process as usize).map_or("?", |process| process.executable.rsplit('/').next().unwrap_or("?"));
-            format!("{} {name} (peak {})", peak.process, bytes(peak.peak_bytes))
-        })
-        .collect();
+    paint.wrapped("", &format!("one of {} processes: pid {}, {command}{end}", tables.processes.len(), process.pid));
+    let others: Vec<String> = analysis.peaks.iter().filter(|peak| peak.process != row).take(4).map(|peak| other(tables, peak)).collect();
     if !others.is_empty() {
         let more = analysis.peaks.len() - 1 - others.len();
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        paint.wrapped("", &format!("it has the largest peak; others: {}{more}. Choose with --process N or all", others.join(", ")));
+        paint.wrapped("", &format!("it has the largest peak; others: {}{more}. Choose with --process PID, NAME or all", others.join(", ")));
     }
+}
+
+fn other(tables: &Tables, peak: &ProcessPeak) -> String {
+    let process = tables.processes.get(peak.process as usize);
+    let (pid, name) = process.map_or((0, "?"), |process| (process.pid, choose::program_name(process)));
+    format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
 }
 
 /// What keeps the figures from being the whole truth stands at the top.

@@ -6,6 +6,7 @@ use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_findings::{Basis, Evidence, Finding, Kind, LeakPattern, Level};
+use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
@@ -65,16 +66,11 @@ fn cost(finding: &Finding) -> String {
     let (peak, total) = (finding.wasted_at_peak_bytes(), finding.wasted_total_bytes());
     match finding.kind {
         Kind::Clownshoes => {
-            let costs = finding.costs.iter().map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes)));
-            let all: Vec<String> = costs.collect();
             let name = if finding.basis == Basis::Measured { "as measured" } else { finding.basis.title() };
-            format!(
-                "{} of slop at the peak, {} over the run in {} on {name}. At the peak by allocator: {}.",
-                bytes(peak),
-                bytes(total),
-                plural(finding.count, "request"),
-                all.join(", ")
-            )
+            let requests = plural(finding.count, "request");
+            let sum = format!("{} of slop at the peak, {} over the run in {requests} on {name}.", bytes(peak), bytes(total));
+            let others = others(finding);
+            if others.is_empty() { sum } else { format!("{sum} Elsewhere at the peak: {}.", others.join(", ")) }
         }
         Kind::Growth => {
             format!("{} asked for beyond what doubling asks for, {} copied beyond it.", bytes(total), bytes(finding.saving.copied_bytes))
@@ -82,6 +78,18 @@ fn cost(finding: &Finding) -> String {
         Kind::Churn => format!("{} asked for again and again in {}.", bytes(total), plural(finding.saving.requests, "request")),
         Kind::Leak => format!("{} held at the end.", bytes(peak)),
     }
+}
+
+/// The peak's cost on the allocators that were not judged by; a version that costs what its sibling costs is left out.
+fn others(finding: &Finding) -> Vec<String> {
+    let of = |basis| finding.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes);
+    let same = |basis| match basis {
+        Basis::Table(Allocator::Jemalloc530) => of(basis) == of(Basis::Table(Allocator::Jemalloc)),
+        Basis::Table(Allocator::Mimalloc2) => of(basis) == of(Basis::Table(Allocator::Mimalloc)),
+        _ => false,
+    };
+    let others = finding.costs.iter().filter(|cost| cost.basis != finding.basis && cost.at_peak_bytes > 0 && !same(cost.basis));
+    others.map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes))).collect()
 }
 
 /// `16 24 40 ... 520 1,032`.
@@ -103,16 +111,11 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         paint.line("Nothing: every object was freed.");
         return;
     }
-    paint.wrapped(
-        "",
-        &format!(
-            "{} in {}. What grew with the run is above, as a finding; this came at one time:",
-            bytes(end.bytes),
-            plural(end.objects, "object")
-        ),
-    );
+    let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
     if kept.is_empty() {
-        paint.line("  nothing of a thousandth of the peak or more");
+        paint.wrapped("", &format!("{held}; no place that asked once holds a thousandth of the peak."));
+    } else {
+        paint.wrapped("", &format!("{held}. What grew with the run is above, as a finding; this came at one time:"));
     }
     for finding in kept.iter().take(most) {
         paint.line(&format!("  {:>10}  {}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));

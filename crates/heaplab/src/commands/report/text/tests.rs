@@ -1,1 +1,146 @@
-//! The report as a person sees it.
+//! The report as a person sees it, on a small program with known answers, written as a bundle and read back.
+
+use super::super::{analysis, json, moments};
+use super::{Look, report};
+use heaplab_trace::bundle::{Bundle, BundleWriter, Meta};
+use heaplab_trace::tables::{Ended, Frame, Mark, Process, StackNode, Tables, Thread};
+use heaplab_trace::{Event, EventSink, Flags, Op};
+
+/// `main` loads 200 pages of 4,104 bytes, handles 2,000 items with a state of its own, grows a list by hand-picked steps, and
+/// leaks every tenth of 300 sessions. A second process allocates once.
+fn recording(folder: &std::path::Path) -> Bundle {
+    let functions = ["main", "load", "page_alloc", "xmalloc", "handle", "new_state", "append", "session"];
+    let frames = functions.map(|name| Frame { function: Some(name.into()), file: Some("app.c".into()), line: 7, ..Frame::default() });
+    let nodes = [(0, 0), (0, 0), (1, 1), (2, 2), (3, 3), (1, 4), (5, 5), (1, 6), (5, 7)];
+    let process = |pid, name: &str| Process {
+        pid,
+        executable: format!("/usr/bin/{name}"),
+        arguments: vec![name.into(), "--all".into()],
+        ended: Ended::Exited(0),
+        ended_ns: Some(1),
+        ..Process::default()
+    };
+    let tables = Tables {
+        frames: frames.to_vec(),
+        stacks: nodes.map(|(parent, frame)| StackNode { parent, frame }).to_vec(),
+        processes: vec![process(10, "app"), process(11, "helper")],
+        threads: vec![Thread::default(), Thread { process: 1, ..Thread::default() }],
+        marks: vec![Mark { name: "loaded".into(), time_ns: 0, process: Some(0) }],
+        ..Tables::default()
+    };
+    let path = folder.join("app.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    let (mut born, mut rows) = (0, 0);
+    let mut push = |event: Event| {
+        rows += 1;
+        let object = if event.op == Op::Alloc { born } else { event.object };
+        born += u64::from(event.op == Op::Alloc);
+        let usable = if event.size > 0 { (event.size + 8).next_multiple_of(16) - 8 } else { 0 };
+        writer.push(&Event { object, usable, time_ns: rows * 1000, ..event }).unwrap();
+        object
+    };
+    let birth = |stack, size| Event { op: Op::Alloc, stack, size, ..Event::default() };
+    let death = |object| Event { op: Op::Free, object, ..Event::default() };
+    push(Event { process: 1, thread: 1, ..birth(1, 64) });
+    let pages: Vec<u64> = (0..200).map(|_| push(birth(4, 4104))).collect();
+    push(Event { op: Op::Mark, object: 0, ..Event::default() });
+    let list = push(birth(7, 512));
+    for turn in 0..2000 {
+        let state = push(Event { flags: Flags::ZEROED, ..birth(6, 256) });
+        if turn % 100 == 99 {
+            push(Event { op: Op::Realloc, object: list, flags: Flags::MOVED, stack: 7, size: 512 + (turn + 1) * 8, ..Event::default() });
+        }
+        if turn % 7 == 0 {
+            let session = push(birth(8, 700));
+            if turn % 70 != 0 {
+                push(death(session));
+            }
+        }
+        push(death(state));
+    }
+    push(death(list));
+    for page in pages {
+        push(death(page));
+    }
+    let meta = Meta {
+        program: "app --all".into(),
+        allocator: "glibc 2.36".into(),
+        stack_depth: 64,
+        duration_ns: rows * 1000,
+        cut: Some("the program's last ring was full when heaplab was killed".into()),
+        ..Meta::default()
+    };
+    writer.finish(&tables, meta).unwrap();
+    Bundle::open(&path).unwrap()
+}
+
+fn text(wanted: &[&str], between: bool, look: &Look) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = recording(folder.path());
+    bundle.verify().unwrap();
+    let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
+    let (selection, peaks) = analysis::select(&bundle, None).unwrap();
+    let requests = moments::requests(&wanted, bundle.tables(), selection).unwrap();
+    let analysis = analysis::Analysis { peaks, ..analysis::analyse(&bundle, selection, None, requests).unwrap() };
+    let shown = moments::shown(&wanted, between, &analysis.profile).unwrap();
+    report(&bundle, &analysis, &shown, look)
+}
+
+const PIPED: Look = Look { width: 100, colour: false, top: 10 };
+
+#[test]
+fn the_whole_report() {
+    insta::assert_snapshot!("report", text(&[], false, &PIPED));
+}
+
+#[test]
+fn a_moment_and_two() {
+    let section = |text: String, heading: &str| {
+        let from = text.find(heading).unwrap();
+        text[from..].split("\n\n").next().unwrap().to_string()
+    };
+    let at = text(&["loaded"], false, &PIPED);
+    let between = text(&["loaded", "end"], true, &PIPED);
+    insta::assert_snapshot!("moments", format!("{}\n\n{}", section(at, "At loaded"), section(between, "Between loaded")));
+}
+
+#[test]
+fn lines_fit_a_narrow_terminal_and_colours_come_only_when_asked() {
+    let narrow = text(&["loaded", "end"], true, &Look { width: 60, colour: false, top: 3 });
+    assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
+    assert!(!narrow.contains('\x1b'));
+    assert!(text(&[], false, &Look { colour: true, ..PIPED }).contains("\x1b[1;36m"));
+}
+
+#[test]
+fn the_json_document_says_what_the_text_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = recording(folder.path());
+    let (selection, _) = analysis::select(&bundle, Some("app")).unwrap();
+    let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
+    let document = json::document(&bundle, &analysis, &moments::Shown::Nothing).unwrap();
+    let document: serde_json::Value = serde_json::from_str(&document).unwrap();
+    assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(1)));
+    assert_eq!(document["process"], 0);
+    assert_eq!(document["meta"]["allocator"], "glibc 2.36");
+    let first = &document["findings"]["findings"][0];
+    assert_eq!(first["kind"], "clownshoes");
+    assert_eq!(first["evidence"]["request"], 4104);
+    assert_eq!(first["stacks"][0]["frames"][1], "page_alloc  app.c:7");
+    let peak = document["profile"]["stacks"].as_array().unwrap().iter().map(|row| row["at_peak"]["bytes"].as_u64().unwrap()).sum::<u64>();
+    assert_eq!(document["profile"]["peak"]["live"]["bytes"], peak);
+}
+
+#[test]
+fn what_cannot_be_shown_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = recording(folder.path());
+    let error = analysis::select(&bundle, Some("nobody")).unwrap_err().to_string();
+    assert!(error.contains("nobody") && error.contains("10 app, 11 helper"), "{error}");
+    let (all, _) = analysis::select(&bundle, Some("all")).unwrap();
+    let error = moments::requests(&["laoded".into()], bundle.tables(), all).unwrap_err().to_string();
+    assert!(error.contains("laoded") && error.contains("the marks are: loaded"), "{error}");
+    let analysis = analysis::analyse(&bundle, all, None, Vec::new()).unwrap();
+    let error = moments::shown(&["end".into(), "peak".into()], true, &analysis.profile).unwrap_err().to_string();
+    assert!(error.contains("name the earlier moment first"), "{error}");
+}
