@@ -27,7 +27,7 @@ function formatBytes(value) {
 }
 
 function exactBytes(value) {
-  return value === 1 ? '1 byte' : `${formatCount(value)} bytes`;
+  return value === 1 ? '1 byte' : `${formatCount(value)} bytes`.replace('-', '−');
 }
 
 function formatTime(ns) {

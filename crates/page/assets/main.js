@@ -45,7 +45,7 @@ function figures() {
       totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of requested`),
     figure('Resident, largest', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : 'all memory of the process'),
     figure('Asked for in all', bytesNode(totals.requested_bytes), plural(totals.allocations, 'allocation')),
-    figure('Reallocations', formatCount(totals.reallocations), `${plural(totals.frees, 'free')}`),
+    figure('Reallocations', formatCount(totals.reallocations), `${formatCount(totals.moved_reallocations)} moved`),
     figure('Live at the end', bytesNode(totals.end_bytes), plural(totals.end_objects, 'object')),
   ];
   byId('figures').replaceChildren(...items);
@@ -62,8 +62,31 @@ function about() {
     ['Whole?', recording.cut ? `cut: ${recording.cut}` : recording.losses.length ? 'with losses, named above' : 'yes, nothing was lost'],
   ];
   const parts = [el('dl', { class: 'pairs' }, ...rows.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value))))];
+  if (page.totals.failed_requests > 0) parts.push(note(`${plural(page.totals.failed_requests, 'request')} ${page.totals.failed_requests === 1 ? 'was' : 'were'} refused by the allocator.`));
+  if (page.processes.length > 1 || page.processes.some((process) => process.refused)) parts.push(el('h3', {}, 'Processes'), processTable());
+  if (page.threads.length > 1) parts.push(el('h3', {}, 'Threads'), threadTable());
   if (page.left_out.length) parts.push(el('h3', {}, 'Left out to keep this page small'), el('ul', {}, ...page.left_out.map((text) => el('li', {}, text))));
   return parts;
+}
+
+function processTable() {
+  const name = (row) => [row.name || 'not known', row.shown ? null : el('span', { class: 'where' }, 'not on this page')].filter(Boolean);
+  return sortable('Processes of the recording', [
+    { title: 'Process', numeric: true, value: (row) => row.pid },
+    { title: 'Program', value: (row) => row.name, cell: name },
+    { title: 'Life', value: (row) => row.life },
+    { title: 'Recorded', class: 'wide', value: (row) => row.refused ?? 'yes', cell: (row) => (row.refused ? `no: ${row.refused}` : 'yes') },
+  ], page.processes, { first: 12, noun: 'process' });
+}
+
+function threadTable() {
+  return sortable('Threads, the one that asked for most first', [
+    { title: 'Thread', value: (row) => row.name },
+    { title: 'Asked for', numeric: true, value: (row) => row.requested_bytes, cell: (row) => bytesNode(row.requested_bytes) },
+    { title: 'Requests', numeric: true, value: (row) => row.requests, cell: (row) => formatCount(row.requests) },
+    { title: 'Frees', numeric: true, value: (row) => row.frees, cell: (row) => formatCount(row.frees) },
+    { title: 'Of other threads’ objects', numeric: true, value: (row) => row.cross_thread_frees, cell: (row) => formatCount(row.cross_thread_frees) },
+  ], page.threads, { first: 12, sortBy: 1, noun: 'thread' });
 }
 
 const SECTIONS = [

@@ -15,8 +15,19 @@ function timelineSection(page) {
   } else {
     parts.push(note('Resident memory counts code, stacks and the allocator’s own space too; live bytes are what the program asked for and had not freed.'));
   }
+  if (line.marks.length > 0) parts.push(marksTable(line));
   parts.push(timelineTable(page));
   return parts;
+}
+
+function marksTable(line) {
+  const rows = line.marks.map((mark, index) => ({ ...mark, change: index === 0 ? null : mark.live_bytes - line.marks[index - 1].live_bytes }));
+  return sortable('Marks', [
+    { title: 'At', numeric: true, value: (row) => row.at, cell: (row) => positionText(line, row.at) },
+    { title: 'Live then', numeric: true, value: (row) => row.live_bytes, cell: (row) => bytesNode(row.live_bytes) },
+    { title: 'Since the mark before', numeric: true, value: (row) => row.change ?? 0, cell: (row) => (row.change === null ? '–' : [row.change > 0 ? '+' : '', bytesNode(row.change)]) },
+    { title: 'Mark', class: 'wide', value: (row) => row.name },
+  ], rows, { first: 8, noun: 'mark' });
 }
 
 function timelineTable(page) {

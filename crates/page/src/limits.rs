@@ -17,6 +17,10 @@ pub const FLAME_NODES: usize = 12_000;
 pub const FLAME_DEPTH: usize = 512;
 /// Chosen moments with a column of the flame graph.
 pub const MOMENTS: usize = 8;
+/// Processes.
+pub const PROCESSES: usize = 200;
+/// Threads.
+pub const THREADS: usize = 200;
 /// Findings.
 pub const FINDINGS: usize = 200;
 /// Stacks live at the end.

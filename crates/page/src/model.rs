@@ -16,6 +16,10 @@ pub struct Page {
     pub recording: Recording,
     /// The figures at the top.
     pub totals: Totals,
+    /// The processes of the recording, those recorded in vain too.
+    pub processes: Vec<Process>,
+    /// What each thread did.
+    pub threads: Vec<Thread>,
     /// Live bytes over time.
     pub timeline: Timeline,
     /// Requests by size.
@@ -71,6 +75,36 @@ pub struct Recording {
     pub losses: Vec<String>,
 }
 
+/// A process of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Process {
+    /// The operating system's number.
+    pub pid: u32,
+    /// The executable's file name.
+    pub name: String,
+    /// How it began and ended, in words.
+    pub life: String,
+    /// The page is about this one (or about all).
+    pub shown: bool,
+    /// Why nothing was recorded of it.
+    pub refused: Option<String>,
+}
+
+/// What one thread did.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Thread {
+    /// Its name and number.
+    pub name: String,
+    /// Requests that it made.
+    pub requests: u64,
+    /// Bytes that these asked for.
+    pub requested_bytes: u64,
+    /// Objects that it freed.
+    pub frees: u64,
+    /// Of these, objects that another thread had asked for.
+    pub cross_thread_frees: u64,
+}
+
 /// The figures at the top.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Totals {
@@ -80,6 +114,8 @@ pub struct Totals {
     pub frees: u64,
     /// Reallocations.
     pub reallocations: u64,
+    /// Of these, how many moved the object.
+    pub moved_reallocations: u64,
     /// Bytes asked for over the whole run.
     pub requested_bytes: u64,
     /// Requests that the allocator refused.

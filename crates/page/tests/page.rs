@@ -24,6 +24,8 @@ fn totals_on_the_page_are_those_of_the_profile() {
     assert_eq!(page.timeline.live_bytes.last(), Some(&profile.end.live.bytes));
     assert_eq!(page.live_at_end.iter().map(|row| row.bytes).sum::<u64>(), profile.end.live.bytes);
     assert_eq!(page.lifetimes.iter().map(|row| row.objects).sum::<u64>(), profile.totals.frees);
+    assert_eq!(page.threads.iter().map(|thread| thread.frees).sum::<u64>(), profile.totals.frees);
+    assert_eq!(page.threads.iter().map(|thread| thread.requested_bytes).sum::<u64>(), profile.totals.requested_bytes);
     assert_eq!(page.totals.peak_slop_bytes, Some(profile.peak.live.slop_bytes()));
 }
 

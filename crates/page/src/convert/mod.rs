@@ -3,6 +3,7 @@
 mod findings;
 mod flame;
 mod names;
+mod processes;
 mod replay;
 mod sizes;
 mod timeline;
@@ -47,6 +48,8 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),
         totals: totals(sources),
+        processes: processes::processes(sources, &mut left_out),
+        threads: processes::threads(sources, &mut left_out),
         timeline,
         sizes: sizes::sizes(profile),
         slop: sizes::slop(meta, profile, findings),
@@ -91,6 +94,7 @@ fn totals(sources: &Sources<'_>) -> model::Totals {
         allocations: profile.totals.allocations,
         frees: profile.totals.frees,
         reallocations: profile.totals.reallocations,
+        moved_reallocations: profile.totals.moved_reallocations,
         requested_bytes: profile.totals.requested_bytes,
         failed_requests: profile.totals.failed_requests,
         peak_bytes: profile.peak.live.bytes,

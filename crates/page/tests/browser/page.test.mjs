@@ -109,7 +109,7 @@ describe('live bytes over time', PARALLEL, () => {
 
   test('the table says the same', () => open('full', async (tab, model) => {
     await tab.getByText('The same as a table').click();
-    const most = (await titles(tab, '#time tbody td:nth-child(3)')).map((title) => Number(title.replace(/\D/g, '')));
+    const most = (await titles(tab, '#time details tbody td:nth-child(3)')).map((title) => Number(title.replace(/\D/g, '')));
     assert.equal(Math.max(...most), model.totals.peak_bytes);
   }));
 });
@@ -251,6 +251,16 @@ describe('tables', PARALLEL, () => {
     assert.equal(bytes.reduce((sum, own) => sum + own, 0), model.totals.end_bytes);
   }));
 
+  test('marks, processes and threads', () => open('full', async (tab, model) => {
+    const marks = await titles(tab, '#time .table-block');
+    for (const mark of model.timeline.marks) assert.ok(marks.includes(exact(mark.live_bytes)), mark.name);
+    const about = await tab.textContent('#about');
+    assert.ok(about.includes(`no: ${model.processes[1].refused}`));
+    assert.ok(about.includes(model.threads[1].name));
+    const frees = await tab.$$eval('#about table:has(caption) tbody td:nth-child(4)', (cells) => cells.map((cell) => cell.textContent));
+    assert.ok(frees.includes(model.threads[0].frees.toLocaleString('en-US')));
+  }));
+
   test('lifetimes count every object that died', () => open('full', async (tab, model) => {
     const objects = await tab.$$eval('#lifetimes tbody td:nth-child(2)', (cells) => cells.map((cell) => Number(cell.textContent.replace(/\D/g, '') || 0)));
     assert.equal(objects.reduce((sum, own) => sum + own, 0), model.totals.frees);
@@ -302,7 +312,7 @@ describe('large recordings', PARALLEL, () => {
 describe('for everyone', PARALLEL, () => {
   for (const name of ['full', 'bare', 'empty']) {
     test(`no sideways scrolling on a phone: ${name}`, () => open(name, async (tab) => {
-      for (const details of await tab.locator('details > summary').all()) if (await details.isVisible()) await details.click();
+      await tab.$$eval('details', (all) => all.forEach((details) => { details.open = true; }));
       const wide = await tab.evaluate(() => document.scrollingElement.scrollWidth);
       assert.ok(wide <= PHONE.width, `${wide} px`);
     }, { viewport: PHONE }));

@@ -13,7 +13,7 @@ use heaplab_trace::{
     Event, Flags, Op, StackId,
     bundle::Meta,
     source::Slice,
-    tables::{Frame, Mark, Module, Process, Sample, StackNode, Tables},
+    tables::{Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread},
 };
 
 /// A name that would run a script, were it taken for markup.
@@ -125,7 +125,17 @@ impl Generator {
                 module("/usr/lib/libpages.so.3"),
                 module("/usr/lib/x86_64-linux-gnu/libc.so.6"),
             ],
-            processes: vec![Process { pid: 4711, executable: "/opt/catalogue/bin/catalogue".into(), ..Process::default() }],
+            processes: vec![
+                Process { pid: 4711, executable: "/opt/catalogue/bin/catalogue".into(), ended: Ended::Exited(0), ..Process::default() },
+                Process {
+                    pid: 4712,
+                    executable: "/bin/busybox".into(),
+                    began: Began::Exec,
+                    refused: Some("it is linked statically".into()),
+                    ..Process::default()
+                },
+            ],
+            threads: vec![Thread { tid: 4711, ..Thread::default() }, Thread { tid: 4713, name: "serve".into(), ..Thread::default() }],
             ..Tables::default()
         };
         Generator { tables, events: Vec::new(), objects: 0, now_ns: 0, random: 42 }
@@ -205,7 +215,8 @@ impl Generator {
 
     fn free(&mut self, object: u64) {
         let time_ns = self.tick(6_000);
-        self.events.push(Event { op: Op::Free, object, time_ns, ..Event::default() });
+        let thread = u32::from(object.is_multiple_of(3));
+        self.events.push(Event { op: Op::Free, object, time_ns, thread, ..Event::default() });
     }
 
     fn mark(&mut self, name: &str) {
