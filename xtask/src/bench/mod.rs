@@ -4,6 +4,7 @@ mod bundle;
 mod measure;
 mod reading;
 mod release;
+mod replay;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -20,6 +21,8 @@ enum Benchmark {
     Bundle(bundle::Args),
     /// Time an event when a bundle is read, and whether memory grows with its length
     Reading(reading::Args),
+    /// Time an event of the replay driver, and of heaps beside it
+    Replay(replay::Args),
 }
 
 /// Runs the benchmark that was named.
@@ -27,5 +30,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
     match &args.benchmark {
         Benchmark::Bundle(args) => bundle::run(args),
         Benchmark::Reading(args) => reading::run(args),
+        Benchmark::Replay(args) => replay::run(args),
     }
 }
