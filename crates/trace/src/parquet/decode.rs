@@ -98,8 +98,15 @@ pub enum Runs {
     Mixed,
 }
 
-/// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is emptied first.
-pub fn hybrid(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Result<Runs, Fault> {
+/// The hybrid of runs and bit-packed groups: `count` values of `width` bits into `out`, which is emptied first,
+/// each as `convert` makes it.
+pub fn hybrid<T: Copy + Default>(
+    bytes: &[u8],
+    width: u32,
+    count: usize,
+    out: &mut Vec<T>,
+    convert: impl Fn(u64) -> T,
+) -> Result<Runs, Fault> {
     out.clear();
     if width > 32 {
         return Err(Fault::new("a bit width of at most 32", width.to_string()));
@@ -120,7 +127,7 @@ pub fn hybrid(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Res
             if run == count {
                 return Ok(Runs::Constant(value));
             }
-            out.resize(out.len() + run, value);
+            out.resize(out.len() + run, convert(value.into()));
         } else {
             let groups = usize::try_from(head >> 1).unwrap_or(usize::MAX);
             let packed = reader.take(groups.saturating_mul(width).min(reader.rest().len()))?;
@@ -129,20 +136,20 @@ pub fn hybrid(bytes: &[u8], width: u32, count: usize, out: &mut Vec<u32>) -> Res
                 return Err(Fault::new(format!("{wanted} values of {width} bits"), format!("{} bytes", packed.len())));
             }
             let filled = out.len();
-            out.resize(filled + values, 0);
-            unpack(packed, width, &mut out[filled..], |value| value as u32);
+            out.resize(filled + values, T::default());
+            unpack(packed, width, &mut out[filled..], &convert);
         }
     }
     Ok(Runs::Mixed)
 }
 
 /// Definition levels with the length before them: which of `rows` are present. Gives the bytes after them.
-pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u32>) -> Result<(Runs, &'a [u8]), Fault> {
+pub fn levels<'a>(bytes: &'a [u8], rows: usize, out: &mut Vec<u8>) -> Result<(Runs, &'a [u8]), Fault> {
     let mut reader = Reader::new(bytes);
     let mut length = [0; 4];
     length.copy_from_slice(reader.take(4)?);
     let levels = reader.take(u32::from_le_bytes(length) as usize)?;
-    let runs = hybrid(levels, 1, rows, out)?;
+    let runs = hybrid(levels, 1, rows, out, |level| level as u8)?;
     Ok((runs, reader.rest()))
 }
 
@@ -188,7 +195,7 @@ mod tests {
         fn indices_come_back(values in prop::collection::vec(0u32..70_000, 1..600), distinct in 70_000usize..80_000) {
             let (mut bytes, mut back) = (Vec::new(), Vec::new());
             encode::indices(&values, distinct, &mut bytes);
-            match hybrid(&bytes[1..], u32::from(bytes[0]), values.len(), &mut back).unwrap() {
+            match hybrid(&bytes[1..], u32::from(bytes[0]), values.len(), &mut back, |value| value as u32).unwrap() {
                 Runs::Constant(value) => prop_assert!(values.iter().all(|each| *each == value)),
                 Runs::Mixed => prop_assert_eq!(back, values),
             }
@@ -201,7 +208,7 @@ mod tests {
             encode::levels(&Present::Bits(&packed), present.len(), &mut bytes);
             let (runs, rest) = levels(&bytes, present.len(), &mut back).unwrap();
             prop_assert!(rest.is_empty() && runs == Runs::Mixed);
-            prop_assert_eq!(back, present.iter().map(|bit| u32::from(*bit)).collect::<Vec<_>>());
+            prop_assert_eq!(back, present.iter().map(|bit| u8::from(*bit)).collect::<Vec<_>>());
         }
 
         #[test]
@@ -218,7 +225,7 @@ mod tests {
         #[test]
         fn any_bytes_are_decoded_or_refused(bytes: Vec<u8>, count in 0usize..5000, width in 0u32..40) {
             let _ = delta(&bytes, count, &mut Vec::new());
-            let _ = hybrid(&bytes, width, count, &mut Vec::new());
+            let _ = hybrid(&bytes, width, count, &mut Vec::new(), |value| value);
             let _ = levels(&bytes, count, &mut Vec::new());
         }
     }
