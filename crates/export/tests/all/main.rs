@@ -3,4 +3,5 @@
 
 mod sums;
 mod tools;
+mod viewers;
 mod workload;

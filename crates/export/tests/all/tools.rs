@@ -10,7 +10,7 @@ use std::{
 const DHAT_VIEWERS: [&str; 2] = ["/usr/libexec/valgrind/dh_view.js", "/usr/lib/valgrind/dh_view.js"];
 
 /// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
-fn have(program: &str, arguments: &[&str]) -> bool {
+pub fn have(program: &str, arguments: &[&str]) -> bool {
     let runs =
         Command::new(program).args(arguments).stdout(Stdio::null()).stderr(Stdio::null()).status().is_ok_and(|status| status.success());
     if !runs {
@@ -20,13 +20,13 @@ fn have(program: &str, arguments: &[&str]) -> bool {
     runs
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
+pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = Command::new(program).args(arguments).env("PPROF_TMPDIR", std::env::temp_dir()).output().unwrap();
     assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
+pub fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
     let path = folder.join("profile");
     std::fs::write(&path, with_export(&tables(), &events(), moment, |export, _| written(export, format))).unwrap();
     path.to_str().unwrap().to_owned()

@@ -65,7 +65,7 @@ fn a_section_that_claims_too_much_is_refused() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 150, ..ProptestConfig::default() })]
 
     #[test]
     fn changed_bytes_do_no_harm(which in 0usize..2, changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..12)) {

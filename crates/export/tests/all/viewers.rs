@@ -1,0 +1,126 @@
+//! speedscope (in a browser) and the Firefox Profiler (its own command line) load what is exported and show its numbers.
+//!
+//! Both come from npm: `npm ci --prefix crates/export/tests/viewers`.
+
+use crate::{
+    tools::{file_of, have, run},
+    workload::{events, tables, with_export},
+};
+use heaplab_export::{Format, Moment};
+use std::{
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    time::Duration,
+};
+
+/// The folder of the viewers, if they are installed. Says so where they are not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
+fn viewers(package: &str) -> Option<PathBuf> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/viewers");
+    if folder.join("node_modules").join(package).exists() {
+        return have("node", &["--version"]).then_some(folder);
+    }
+    assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{package} is required: npm ci --prefix {}", folder.display());
+    eprintln!("skipped: {package} is not installed (npm ci --prefix {})", folder.display());
+    None
+}
+
+#[test]
+fn speedscope_shows_functions_and_sums() {
+    let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
+    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_of(folder.path(), Format::Speedscope, Moment::Peak);
+    let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["errors"], serde_json::json!([]));
+    assert!(shown["title"].as_str().unwrap().starts_with("shop --open \"now\""), "{shown}");
+    // 4,000 of 4,477 bytes; everything with a stack is in main; 8 of 9 requests.
+    let expected = [
+        ("in use at peak (bytes) (1/4)", ["3.91 KB (89%)", "libstripped.so.1+0x2300"]),
+        ("allocated (bytes) (2/4)", ["5.41 KB (>99%)", "<b>&"]),
+        ("in use at peak (objects) (3/4)", ["4 (80%)", "(no stack recorded)"]),
+        ("allocated (requests) (4/4)", ["8 (89%)", "rename"]),
+    ];
+    for (view, (title, texts)) in shown["views"].as_array().unwrap().iter().zip(expected) {
+        let view = view.as_str().unwrap();
+        assert!(view.contains(title) && texts.iter().all(|text| view.contains(text)), "{title}: {view}");
+    }
+    assert_eq!(shown["views"].as_array().unwrap().len(), 4);
+}
+
+/// The Firefox Profiler with one profile open: a server, which this test owns, and a client, asked once a question.
+struct Profiler {
+    program: PathBuf,
+    sessions: tempfile::TempDir,
+    server: Child,
+}
+
+impl Profiler {
+    fn open(program: PathBuf, file: &str) -> Profiler {
+        let sessions = tempfile::tempdir().unwrap();
+        let server =
+            Self::command(&program, &sessions).args(["--daemon", file, "--session", "test"]).stdout(Stdio::null()).spawn().unwrap();
+        let profiler = Profiler { program, sessions, server };
+        let is_ready = |_: &u32| {
+            std::thread::sleep(Duration::from_millis(100));
+            profiler.ask(&["thread", "list"]).is_ok()
+        };
+        assert!((0..100).any(|attempt| is_ready(&attempt)), "the server does not answer: {:?}", profiler.ask(&["status"]));
+        profiler
+    }
+
+    fn command(program: &Path, sessions: &tempfile::TempDir) -> Command {
+        let mut command = Command::new("node");
+        // Labels need no symbols, and a test no network.
+        command.arg(program).env("PROFILER_CLI_NO_SYMBOLICATE", "1").env("PROFILER_CLI_SESSION_DIR", sessions.path());
+        command
+    }
+
+    fn ask(&self, arguments: &[&str]) -> Result<String, String> {
+        let output = Self::command(&self.program, &self.sessions).args(arguments).args(["--session", "test"]).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        if output.status.success() { Ok(text(output.stdout)) } else { Err(text(output.stderr)) }
+    }
+}
+
+impl Drop for Profiler {
+    fn drop(&mut self) {
+        // It may have ended by itself; then there is nothing to stop.
+        let _ = self.server.kill();
+        let _ = self.server.wait();
+    }
+}
+
+#[test]
+fn the_firefox_profiler_shows_allocated_retained_and_in_use() {
+    let Some(viewers) = viewers("@firefox-devtools/profiler-cli") else { return };
+    let major: u32 = run("node", &["--version"]).trim_start_matches('v').split('.').next().unwrap().parse().unwrap();
+    if major < 20 {
+        eprintln!("skipped: profiler-cli needs Node 20, this is {major}");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let written = file_of(folder.path(), Format::Firefox, Moment::Peak);
+    let file = format!("{written}.json");
+    std::fs::rename(written, &file).unwrap();
+    let program = viewers.join("node_modules/@firefox-devtools/profiler-cli/dist/profiler-cli.js");
+    let profiler = Profiler::open(program, &file);
+    let shows = |arguments: &[&str], wanted: &[&str]| {
+        let text = profiler.ask(arguments).unwrap();
+        assert!(wanted.iter().all(|wanted| text.contains(wanted)), "{wanted:?} in {text}");
+    };
+    with_export(&tables(), &events(), Moment::Peak, |_, profile| {
+        assert_eq!((profile.totals.requested_bytes, profile.end.live.bytes, profile.peak.live.bytes), (5547, 427, 4477));
+    });
+    profiler.ask(&["thread", "select", "t-0"]).unwrap();
+    profiler.ask(&["strategy", "native-allocations"]).unwrap();
+    shows(&["thread", "functions"], &["libstripped.so.1+0x2300 - self: 4,000B (72.1%)", "main - self: 100B (1.8%), total: 5,540B"]);
+    profiler.ask(&["strategy", "native-retained-allocations"]).unwrap();
+    shows(
+        &["thread", "functions"],
+        &["copy - self: 20B", "main - self: 100B (23.4%), total: 420B (98.4%)", "(no stack recorded) - self: 7B"],
+    );
+    profiler.ask(&["thread", "select", "t-1"]).unwrap();
+    shows(&["thread", "functions"], &["libstripped.so.1+0x2300 - self: 4,000B (89.3%)", "main - self: 100B (2.2%), total: 4,470B"]);
+    shows(&["counter", "list"], &["Memory"]);
+}

@@ -1,0 +1,36 @@
+// Loads the file that is named into speedscope and prints the titles and tables that it shows for each of its profiles.
+import { chromium } from 'playwright-core';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { pathToFileURL } from 'node:url';
+
+const root = dirname(createRequire(import.meta.url).resolve('speedscope/package.json'));
+const browser = await chromium.launch({
+  executablePath: process.env.HEAPLAB_CHROMIUM ?? '/usr/bin/chromium',
+  args: ['--no-sandbox', '--allow-file-access-from-files', '--use-gl=angle', '--use-angle=swiftshader', '--enable-unsafe-swiftshader'],
+});
+try {
+  const page = await browser.newPage();
+  const errors = [];
+  page.on('pageerror', error => errors.push(error.message));
+  page.on('dialog', dialog => { errors.push(dialog.message()); dialog.dismiss(); });
+  await page.goto(pathToFileURL(join(root, 'dist/release/index.html')).href);
+  await page.setInputFiles('input[type=file]', process.argv[2]);
+  await page.getByText('(1/').waitFor({ timeout: 20000 });
+  const views = [];
+  for (;;) {
+    // 3: the table of functions; n: the next profile of the file.
+    await page.keyboard.press('3');
+    await page.getByText('Symbol Name').waitFor({ timeout: 20000 });
+    await page.waitForFunction(() => document.body.innerText.includes('%)'), undefined, { timeout: 20000 });
+    const text = await page.innerText('body');
+    views.push(text);
+    const [, number, count] = text.match(/\((\d+)\/(\d+)\)/);
+    if (number === count) break;
+    await page.keyboard.press('n');
+    await page.getByText(`(${Number(number) + 1}/`).waitFor({ timeout: 20000 });
+  }
+  console.log(JSON.stringify({ title: await page.title(), errors, views }));
+} finally {
+  await browser.close();
+}
