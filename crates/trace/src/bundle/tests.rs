@@ -264,10 +264,13 @@ fn a_bundle_of_format_version_1_is_read() {
     assert_eq!((bundle.meta().events, bundle.meta().objects, bundle.meta().duration_ns), (20, 5, 190));
 }
 
-/// Run by hand when the format changes, to add the bundle of the new version; those of old versions stay as they are.
+/// With `HEAPLAB_WRITE_SAMPLE` set, adds the bundle of the present version to tests/data, for when the format changes; those
+/// of old versions stay as they are.
 #[test]
-#[ignore = "writes a bundle of the present format version into tests/data"]
 fn write_the_bundle_of_this_version() {
+    if std::env::var_os("HEAPLAB_WRITE_SAMPLE").is_none() {
+        return;
+    }
     let path = data(&format!("version-{FORMAT_VERSION}.bundle"));
     let mut writer = BundleWriter::create(&path).unwrap();
     sample().iter().for_each(|event| writer.push(event).unwrap());
