@@ -222,8 +222,9 @@ impl Session<'_> {
             match self.turn() {
                 Ok(fullest) => {
                     turn = match fullest {
-                        0 => (turn * 2).min(TURN.1),
-                        1..125 => turn,
+                        // Rings are emptied from an eighth on; half full at a turn leaves as much again for a burst.
+                        ..125 => (turn * 2).min(TURN.1),
+                        125..500 => turn,
                         _ => (turn / 2).max(TURN.0),
                     }
                 }

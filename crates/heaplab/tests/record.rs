@@ -1,0 +1,178 @@
+//! `heaplab record`, `mark` and `recover` as a user meets them: the binary, real programs, real kills.
+
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::{Event, EventSource, Flags, Op};
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+fn heaplab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+}
+
+/// Compiles one of the recorder's test programs.
+fn compile(folder: &Path, name: &str) -> PathBuf {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs").join(format!("{name}.c"));
+    let program = folder.join(name);
+    let status = Command::new("cc").args(["-O1", "-g", "-pthread", "-fno-builtin", "-o"]).arg(&program).arg(source).status();
+    assert!(status.expect("a C compiler").success());
+    program
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+fn events(bundle: &Bundle) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut source = bundle.events(Selection::default()).unwrap();
+    source
+        .for_each(|event| {
+            events.push(*event);
+            Ok(())
+        })
+        .unwrap();
+    events
+}
+
+/// Mallocs, callocs, reallocs, frees and requested bytes of `counting`, by its sizes.
+fn counted_events(events: &[Event]) -> [u64; 5] {
+    let mut mine = HashSet::new();
+    let mut sums = [0; 5];
+    for event in events {
+        match event.op {
+            Op::Alloc if (20_000..20_064).contains(&event.size) => {
+                sums[usize::from(event.has(Flags::ZEROED))] += 1;
+                sums[4] += event.size;
+                mine.insert(event.object);
+            }
+            Op::Realloc if mine.contains(&event.object) => sums[2] += 1,
+            Op::Free if mine.remove(&event.object) => sums[3] += 1,
+            _ => {}
+        }
+    }
+    sums
+}
+
+/// What `counting` says: the same, then whether it is well under way.
+fn counted(path: &Path) -> [u64; 6] {
+    let bytes = std::fs::read(path).unwrap_or_default();
+    std::array::from_fn(|at| bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())))
+}
+
+fn wait_until_under_way(counts: &Path) {
+    for _ in 0..6000 {
+        if counted(counts)[5] == 1 {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the program never came under way");
+}
+
+#[test]
+fn the_program_behaves_as_ever_and_the_bundle_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "small");
+    let plain = Command::new(&program).output().unwrap();
+    let output = folder.path().join("small.heaplab");
+    let recorded = heaplab().args(["record", "-o"]).arg(&output).arg("--").arg(&program).output().unwrap();
+    assert_eq!((&recorded.stdout, recorded.status.code()), (&plain.stdout, plain.status.code()));
+    let errors = text(&recorded.stderr);
+    assert!(errors.starts_with(&text(&plain.stderr)), "{errors}");
+    let ours: Vec<&str> = errors.lines().skip(1).collect();
+    assert!(ours[0] == "heaplab: the program ended with status 7", "{errors}");
+    assert!(ours[1].starts_with("heaplab: recorded ") && ours[2].starts_with("heaplab: next: heaplab report "), "{errors}");
+    assert!(!folder.path().join("small.heaplab.spool").exists());
+    let bundle = Bundle::open(&output).unwrap();
+    assert_eq!(bundle.meta().cut, None);
+    let all = events(&bundle);
+    let row = all.iter().find(|event| event.size == 1234).expect("its one block");
+    let functions: Vec<String> = bundle.tables().frames_of(row.stack).map(|frame| bundle.tables().frame_label(frame)).collect();
+    assert!(functions.contains(&String::from("main")), "{functions:?}");
+    let again = heaplab().args(["record", "-o"]).arg(&output).arg(&program).output().unwrap();
+    assert_eq!(again.status.code(), Some(1));
+    assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
+    let forced = heaplab().args(["record", "--force", "--json", "-o"]).arg(&output).arg(&program).output().unwrap();
+    assert_eq!(forced.status.code(), Some(7));
+    let summary: serde_json::Value = serde_json::from_str(text(&forced.stderr).lines().last().unwrap()).unwrap();
+    assert_eq!((summary["exit_status"].as_i64(), summary["cut"].is_null()), (Some(7), true));
+}
+
+#[test]
+fn what_cannot_be_recorded_is_said_and_nothing_is_left() {
+    let folder = tempfile::tempdir().unwrap();
+    let fails = |arguments: &[&str], code: i32, reason: &str| {
+        let Output { status, stderr, .. } = heaplab().current_dir(folder.path()).args(arguments).output().unwrap();
+        assert!(status.code() == Some(code) && text(&stderr).contains(reason), "{arguments:?}: {status} {}", text(&stderr));
+    };
+    fails(&["record", "--", "no-such-program-anywhere"], 1, "there is no program");
+    fails(&["record", "--", "/etc/passwd"], 1, "cannot be executed");
+    fails(&["record", "-o", "/dev/null/x.heaplab", "--", "true"], 1, "/dev/null/x.heaplab.spool");
+    fails(&["record"], 2, "PROGRAM");
+    fails(&["record", "--ring-size", "5", "--", "true"], 2, "power of two");
+    fails(&["recover", "nothing.heaplab"], 1, "there is no spool");
+    fails(&["mark", "-o", "nothing.heaplab", "loaded"], 1, "no recording is running");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
+fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "counting");
+    let (output, counts) = (folder.path().join("killed.heaplab"), folder.path().join("counts"));
+    let mut command = heaplab();
+    command.args(["record", "--ring-size", "64K", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("3000000");
+    let mut recorder = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    wait_until_under_way(&counts);
+    let marked = heaplab().args(["mark", "under way", "-o"]).arg(&output).output().unwrap();
+    assert!(marked.status.success(), "{}", text(&marked.stderr));
+    recorder.kill().unwrap();
+    // The pipe's other end is the program's: this returns when it has ended.
+    let left = recorder.wait_with_output().unwrap();
+    assert_eq!(text(&left.stdout), "done\n", "the program ran on to its end");
+    assert!(!output.exists());
+    let spool = folder.path().join("killed.heaplab.spool");
+    let refused = heaplab().args(["record", "-o"]).arg(&output).arg("true").output().unwrap();
+    assert!(text(&refused.stderr).contains("heaplab recover"), "{}", text(&refused.stderr));
+    let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
+    assert!(recovered.status.success() && text(&recovered.stderr).contains("was cut"), "{}", text(&recovered.stderr));
+    assert!(!spool.exists());
+    let bundle = Bundle::open(&output).unwrap();
+    assert!(bundle.meta().cut.as_ref().is_some_and(|cut| cut.contains("heaplab was ended")), "{:?}", bundle.meta().cut);
+    let (seen, stated) = (counted_events(&events(&bundle)), counted(&counts));
+    assert!(seen[0] > 5000 && seen[0] < stated[0], "{seen:?} {stated:?}");
+    assert_eq!(bundle.tables().marks.iter().map(|mark| mark.name.as_str()).collect::<Vec<_>>(), ["under way"]);
+}
+
+#[test]
+fn real_programs_are_recorded_and_print_what_they_print() {
+    for (program, arguments, input) in [
+        (
+            "sqlite3",
+            &[":memory:"][..],
+            "create table t(x); insert into t select value from generate_series(1, 2000); select sum(x) from t;",
+        ),
+        ("jq", &["-c", "map(. * 2) | add"][..], "[1, 2, 3, 4.5, 1e3]"),
+        ("python3", &["-c", "print(sorted({str(n): n for n in range(5000)})[:3])"][..], ""),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        if heaplab_record::diagnose::find_program(program.as_ref(), Some(&path)).is_none() {
+            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "{program} is required");
+            eprintln!("skipped: there is no {program}");
+            continue;
+        }
+        let stdin = folder.path().join("input");
+        std::fs::write(&stdin, input).unwrap();
+        let run = |command: &mut Command| command.stdin(std::fs::File::open(&stdin).unwrap()).output().unwrap();
+        let plain = run(Command::new(program).args(arguments));
+        let output = folder.path().join("x.heaplab");
+        let recorded = run(heaplab().args(["record", "--no-symbols", "-o"]).arg(&output).arg("--").arg(program).args(arguments));
+        assert_eq!((&recorded.stdout, recorded.status.code()), (&plain.stdout, plain.status.code()), "{}", text(&recorded.stderr));
+        let bundle = Bundle::open(&output).unwrap();
+        assert_eq!(bundle.meta().cut, None);
+        assert!(bundle.meta().events > 200, "{program}: {:?}", bundle.meta());
+    }
+}
