@@ -191,10 +191,10 @@ mod tests {
                         prop_assert_eq!(heap.get(address), model.get(&address).copied());
                         let live = Live { object, size: 1 };
                         prop_assert_eq!(heap.insert_if_free(address, live), !model.contains_key(&address));
-                        if !model.contains_key(&address) {
+                        model.entry(address).or_insert_with(|| {
                             object += 1;
-                            model.insert(address, Found { live, inherited: false });
-                        }
+                            Found { live, inherited: false }
+                        });
                     }
                     Operation::Free(process, address) => {
                         let count = processes.len();
