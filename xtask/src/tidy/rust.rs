@@ -8,7 +8,9 @@ const SAFETY_LINES: usize = 8;
 /// All of them.
 pub fn check(file: &SourceFile, code: &Code) -> Vec<Finding> {
     let mut findings = Vec::new();
-    if !file.text.trim_start().starts_with("//!") {
+    // Attributes of the whole file (`#![no_main]`) may stand before.
+    let first = file.text.lines().find(|line| !line.trim().is_empty() && !line.starts_with("#!["));
+    if !first.is_some_and(|line| line.starts_with("//!")) {
         findings.push(file.finding(1, "open the module with `//!`: what it is, why it is so, its source, where it deviates"));
     }
     findings.extend(undocumented_unsafe(file, code));
@@ -91,6 +93,8 @@ mod tests {
     #[test]
     fn modules_open_with_their_docs() {
         assert_eq!(lines("a.rs", "//! What.\nfn f() {}\n"), [0usize; 0]);
+        assert_eq!(lines("a.rs", "#![no_main]\n\n//! What.\n"), []);
+        assert_eq!(lines("a.rs", ""), [1]);
         assert_eq!(lines("a.rs", "use std::fs;\n//! What.\n"), [1]);
     }
 
