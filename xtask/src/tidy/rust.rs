@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn modules_open_with_their_docs() {
         assert_eq!(lines("a.rs", "//! What.\nfn f() {}\n"), [0usize; 0]);
-        assert_eq!(lines("a.rs", "#![no_main]\n\n//! What.\n"), []);
+        assert_eq!(lines("a.rs", "#![no_main]\n\n//! What.\n"), Vec::<usize>::new());
         assert_eq!(lines("a.rs", ""), [1]);
         assert_eq!(lines("a.rs", "use std::fs;\n//! What.\n"), [1]);
     }
