@@ -22,7 +22,7 @@ pub const COLUMNS: [Column; 22] = [
     Column::optional("stack", U32, Dictionary),
     Column::required("arena", U32, Dictionary),
     Column::required("time_ns", I64, Delta),
-    Column::optional("address", U64, Delta),
+    Column::optional("address", U64, Dictionary),
     Column::optional("origin", Text, Dictionary),
     Column::required("direct_to_old", Bool, Bits),
     Column::optional("collection", U32, Delta),

@@ -3,9 +3,9 @@
 use super::thrift::{varint, zigzag};
 
 /// Values that share a least difference.
-pub const DELTA_BLOCK: usize = 256;
+pub const DELTA_BLOCK: usize = 1024;
 /// Values that share a bit width.
-pub const DELTA_MINIBLOCK: usize = 64;
+pub const DELTA_MINIBLOCK: usize = 256;
 
 /// `DELTA_BINARY_PACKED`. Differences wrap around, as the format asks.
 pub fn delta(values: &[u64], out: &mut Vec<u8>) {
