@@ -5,6 +5,7 @@ mod measure;
 mod reading;
 mod release;
 mod replay;
+mod report;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -23,6 +24,8 @@ enum Benchmark {
     Reading(reading::Args),
     /// Time an event of the replay driver, and of heaps beside it
     Replay(replay::Args),
+    /// Time an event of the pass behind a report, and whether its memory grows with the events
+    Report(report::Args),
 }
 
 /// Runs the benchmark that was named.
@@ -31,5 +34,6 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Bundle(args) => bundle::run(args),
         Benchmark::Reading(args) => reading::run(args),
         Benchmark::Replay(args) => replay::run(args),
+        Benchmark::Report(args) => report::run(args),
     }
 }

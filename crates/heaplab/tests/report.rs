@@ -1,0 +1,81 @@
+//! `heaplab report` on a real program, recorded here and now: what the document of 2011 found in SQLite is found again,
+//! by itself. And its exit codes and messages.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Inserts, an index, a join and a sort: pages, cells and records come and go. A smaller relative of the workload behind docs/benchmarks.md.
+const SCRIPT: &str = "
+CREATE TABLE a(id INTEGER PRIMARY KEY, k INTEGER, name TEXT);
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<6000) INSERT INTO a SELECT i, (i*7919)%10007, 'name-'||i||'-'||hex(i*31) FROM c;
+CREATE INDEX ak ON a(k);
+SELECT count(*), sum(length(b.name)) FROM a JOIN a AS b ON b.id=a.k WHERE a.k<5000;
+SELECT count(*) FROM (SELECT id, name, row_number() OVER (PARTITION BY k%97 ORDER BY name) r FROM a) WHERE r<10;
+UPDATE a SET name=replace(name,'name','longer-name') WHERE id%3=0;
+";
+
+fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab")).args(arguments).current_dir(folder).output().unwrap()
+}
+
+fn has_sqlite() -> bool {
+    let found = Command::new("sqlite3").arg("--version").stdout(Stdio::null()).status().is_ok_and(|status| status.success());
+    assert!(found || std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "sqlite3 is not installed");
+    if !found {
+        eprintln!("skipped: sqlite3 is not installed");
+    }
+    found
+}
+
+#[test]
+fn sqlites_requests_of_4104_and_1032_bytes_are_found_by_themselves() {
+    if !has_sqlite() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("script.sql"), SCRIPT).unwrap();
+    let record = heaplab(folder.path(), &["record", "--quiet", "-o", "s.heaplab", "--", "sqlite3", ":memory:", ".read script.sql"]);
+    assert!(record.status.success(), "{}", String::from_utf8_lossy(&record.stderr));
+    let report = heaplab(folder.path(), &["report", "s.heaplab", "--json", "--verify"]);
+    assert!(report.status.success(), "{}", String::from_utf8_lossy(&report.stderr));
+    let document: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let findings = document["findings"]["findings"].as_array().unwrap();
+    let shoe = |request: u64| {
+        let found = findings.iter().find(|finding| finding["kind"] == "clownshoes" && finding["evidence"]["request"] == request);
+        found.unwrap_or_else(|| {
+            panic!("{request} was not found: {:?}", findings.iter().map(|finding| &finding["title"]).collect::<Vec<_>>())
+        })
+    };
+    for (request, free) in [(4104, 4096), (1032, 1024)] {
+        let finding = shoe(request);
+        assert_eq!(finding["evidence"]["free_request"], free);
+        assert_eq!(finding["evidence"]["over_bytes"], 8);
+        assert_eq!(finding["evidence"]["cause"]["cause"], "constant_header");
+        assert!(finding["stacks"][0]["frames"].as_array().is_some_and(|frames| frames.len() > 2), "{finding}");
+    }
+    // The two halves of the document agree: every row of the counts table is a size of the profile.
+    let sizes = document["profile"]["sizes"].as_array().unwrap();
+    for row in document["findings"]["counts"]["rows"].as_array().unwrap() {
+        assert!(sizes.iter().any(|size| size["request"] == row["request"] && size["requested"]["objects"] == row["count"]), "{row}");
+    }
+    let text = String::from_utf8(heaplab(folder.path(), &["report", "s.heaplab"]).stdout).unwrap();
+    assert!(text.contains("1,032-byte requests lie 8 bytes over 1,024"), "{text}");
+    assert!(!text.contains('\x1b'), "no colours in a pipe");
+    let page = heaplab(folder.path(), &["report", "s.heaplab", "--html", "page.html"]);
+    assert!(page.status.success());
+    assert!(std::fs::read_to_string(folder.path().join("page.html")).unwrap().starts_with("<!doctype html>"));
+}
+
+#[test]
+fn a_wrong_command_line_is_2_and_a_missing_recording_is_1() {
+    let folder = tempfile::tempdir().unwrap();
+    let missing = heaplab(folder.path(), &["report", "nothing.heaplab"]);
+    assert_eq!(missing.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&missing.stderr).contains("nothing.heaplab"), "{missing:?}");
+    let wrong = heaplab(folder.path(), &["report", "nothing.heaplab", "--allocator", "dlmalloc"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("measured, glibc, jemalloc"), "{wrong:?}");
+    let help = heaplab(folder.path(), &["report", "--help"]);
+    let help = String::from_utf8(help.stdout).unwrap();
+    assert!(help.contains("Examples:") && help.lines().all(|line| line.chars().count() <= 100), "{help}");
+}
