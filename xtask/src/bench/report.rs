@@ -34,8 +34,9 @@ enum What {
     Findings,
 }
 
-/// Resident memory may differ by so much between the two lengths: allocators and the timeline's last doubling.
-const SLACK_KB: u64 = 2048;
+/// Resident memory may differ by so much between the two lengths: tables keyed by the 20,000 live objects double late (chains of
+/// reallocations take up to 300 bytes an object). Over 190 million more events that is 0.04 bytes an event.
+const SLACK_KB: u64 = 8192;
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
@@ -62,7 +63,7 @@ pub fn run(args: &Args) -> Result<()> {
             bail!("memory grows with the events: {} kB, then {} kB", resident[0], resident[1]);
         }
     }
-    println!("memory does not grow with the events");
+    println!("memory does not grow with the events (by less than {SLACK_KB} kB)");
     Ok(())
 }
 
