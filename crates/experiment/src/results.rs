@@ -216,7 +216,7 @@ pub struct Comparison {
     pub p_value: Option<f64>,
     /// The same after Benjamini-Hochberg over all comparisons of this experiment.
     pub p_adjusted: Option<f64>,
-    /// Blocks in which both heaps succeeded (space: cells).
+    /// Blocks in which both heaps succeeded (space: cells of the heap that had more).
     pub blocks: u32,
     /// What follows.
     pub outcome: Outcome,

@@ -164,7 +164,7 @@ fn compare_space(plan: &Plan, heap: &HeapResult, baseline: &HeapResult) -> Optio
         _ => Outcome::NotShown,
     };
     let (heap, baseline) = (heap.heap.clone(), baseline.heap.clone());
-    let blocks = space.cells.min(base.cells);
+    let blocks = space.cells.max(base.cells);
     Some(Comparison { heap, baseline, measure: Measure::Space, ratio, bootstrap: None, p_value: None, p_adjusted: None, blocks, outcome })
 }
 

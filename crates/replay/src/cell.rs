@@ -191,7 +191,9 @@ fn anonymous() -> Result<u64, ReplayError> {
 
 fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
     let mut samples: Pages<RawSample> = Pages::zeroed(program.checkpoints().len())?;
-    // What the first reading itself needs is there before the one that counts.
+    // The process's malloc has served this process's beginning: free memory that is resident already would be used by the
+    // program and not be seen. The first reading is made for what it needs itself.
+    runs.heap().trim();
     anonymous()?;
     let baseline_bytes = anonymous()?;
     let mut next = 0;

@@ -33,13 +33,13 @@ fn heading(results: &Results) -> String {
         Touch::Known => "blocks are written but for those asked for zeroed",
         Touch::None => "no block is written",
     };
+    let timed = results.heaps.iter().any(|heap| heap.time.is_some());
+    let blocks = if timed { format!("; {} blocks of {} passes", settings.reps, settings.passes) } else { String::new() };
     let text = format!(
-        "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}; {} blocks of {} passes.",
+        "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}{blocks}.",
         workload.events,
         workload.objects,
         bytes(workload.peak_requested_bytes),
-        settings.reps,
-        settings.passes
     );
     wrapped(&text, "")
 }

@@ -1,0 +1,80 @@
+//! `heaplab replay` from the command line to the verdict: real cells in real processes.
+
+use heaplab_trace::bundle::{BundleWriter, Meta};
+use heaplab_trace::tables::{Process, Tables, Thread};
+use heaplab_trace::{Event, EventSink, Op};
+use serde_json::Value;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Four thousand blocks of 1000 bytes, all live, then freed; usable sizes are read twice.
+fn bundle(folder: &Path) -> PathBuf {
+    let path = folder.join("app.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    for object in 0..4_000 {
+        writer.push(&Event { object, size: 1000, ..Event::default() }).unwrap();
+    }
+    for object in [1, 2] {
+        writer.push(&Event { op: Op::UsableSizeRead, object, ..Event::default() }).unwrap();
+    }
+    for object in 0..4_000 {
+        writer.push(&Event { op: Op::Free, object, ..Event::default() }).unwrap();
+    }
+    let mut tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default()], ..Tables::default() };
+    tables.stacks.push(Default::default());
+    tables.arenas.push(Default::default());
+    writer.finish(&tables, Meta { program: "app --x".into(), allocator: "glibc 2.36".into(), ..Meta::default() }).unwrap();
+    path
+}
+
+fn heaplab(arguments: &[&str], bundle: &Path) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("replay").arg(bundle).args(arguments).output().unwrap()
+}
+
+#[test]
+fn space_of_real_heaps_and_a_heap_that_is_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let output = heaplab(&["--space", "--verify", "--on", "glibc,jemalloc,lib:libm.so.6", "--json"], &bundle);
+    assert_eq!(output.status.code(), Some(1), "a heap that fails verification is a failure");
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let peak = |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
+    for heap in [0, 1] {
+        // glibc has some pages left from the cell's own beginning, which the program uses and which do not count.
+        assert!((3_900_000..8_000_000).contains(&peak(heap)), "{}: {}", results["heaps"][heap]["heap"], peak(heap));
+    }
+    let reason = results["heaps"][2]["failures"][0]["reason"].as_str().unwrap();
+    assert!(reason.contains("has no malloc of its own"), "{reason}");
+    let caution = results["cautions"][0].as_str().unwrap();
+    assert!(caution.contains("2 times") && caution.contains("glibc 2.36"), "{caution}");
+    assert!(bundle.join("replay-all.program").exists());
+    // What was measured is kept: another heap's cells are run, these are not.
+    let kept = std::fs::read_dir(bundle.join("replay-cells")).unwrap().count();
+    assert_eq!(kept, 1 + 1 + 3, "null, glibc, and three of jemalloc");
+}
+
+#[test]
+fn time_in_blocks_that_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let results = folder.path().join("out");
+    let output = heaplab(&["--time", "--on", "glibc", "--reps", "1", "--results", results.to_str().unwrap()], &bundle);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.starts_with("app: 8000 events, 4000 objects"), "{text}");
+    for file in ["block-00000.json", "results.json", "cells.parquet"] {
+        assert!(results.join(file).exists(), "{file}");
+    }
+}
+
+#[test]
+fn what_is_no_heap_is_a_usage_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let output = heaplab(&["--on", "glibc,tcmalloc"], &bundle);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("there is no heap \"tcmalloc\""));
+    let missing = heaplab(&[], &folder.path().join("none.heaplab"));
+    assert_eq!(missing.status.code(), Some(1));
+}
