@@ -6,6 +6,7 @@ mod choose;
 mod commands;
 mod heaps;
 mod output;
+mod replayed;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

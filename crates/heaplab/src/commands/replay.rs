@@ -125,6 +125,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
         table::write(&measured, &folder.join("cells.parquet"))?;
     }
+    // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose this one.
+    if args.shard.is_none()
+        && let Err(error) = crate::replayed::keep(path, &results)
+    {
+        eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
+    }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?);
     } else {

@@ -12,6 +12,7 @@ mod text;
 use crate::output;
 use analysis::Analysis;
 use anyhow::{Context, Result};
+use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
 use heaplab_trace::bundle::Bundle;
 use std::io::{IsTerminal, Write};
@@ -41,6 +42,10 @@ pub struct Args {
     /// Write the report as one HTML page to this file
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
+    /// [default: the recording's last replay]
+    #[arg(long, value_name = "RESULTS", requires = "html")]
+    replay: Option<PathBuf>,
     /// Which process: its pid, the name of its program, or all [default: the one with the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
@@ -82,7 +87,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
-        write_html(file, &bundle, &analysis)?;
+        let replay = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
+        write_html(file, &bundle, &analysis, replay.as_ref())?;
     }
     let written = if args.json {
         json::document(&bundle, &analysis, &shown).and_then(|text| print(&text))
@@ -112,14 +118,14 @@ fn terminal() -> (usize, bool) {
     (width, std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
 }
 
-fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis) -> Result<()> {
+fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis, replay: Option<&Results>) -> Result<()> {
     let sources = heaplab_page::Sources {
         meta: bundle.meta(),
         tables: bundle.tables(),
         process: analysis.process,
         profile: &analysis.profile,
         findings: &analysis.findings,
-        replay: None,
+        replay,
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));
     output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;
