@@ -93,6 +93,8 @@ enum ReallocState {
 #[derive(Debug)]
 struct StreamState {
     process: usize,
+    /// The process's row, once the stream is open.
+    row: u32,
     thread: u32,
     /// The stream of the ring's main part, which knows the thread.
     main: usize,
@@ -165,7 +167,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
             streams_left[*process] += 1;
             let main = mains.get(&crate::spool::block::RingId { nested: false, ..stream.id }).copied().unwrap_or(place);
             let realloc = ReallocState::None;
-            states.push(StreamState { process: *process, thread: NO_THREAD, main, opened: false, realloc, forced: false });
+            states.push(StreamState { process: *process, row: 0, thread: NO_THREAD, main, opened: false, realloc, forced: false });
             queue.push(Reverse((stream.key, place)));
         }
         Merge {
@@ -236,7 +238,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 let process =
                     pid.and_then(|pid| self.builder.tables.processes.iter().rposition(|process| process.pid == pid)).map(|row| row as u32);
                 let row = self.builder.add_mark(name, key, process);
-                self.emit(&Event { op: Op::Mark, object: u64::from(row), process: process.unwrap_or(0), ..Event::default() }, key)
+                self.emit(Event { op: Op::Mark, object: u64::from(row), process: process.unwrap_or(0), ..Event::default() }, key)
             }
         }
     }
@@ -268,6 +270,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
     fn run_stream(&mut self, place: usize) -> Result<(), TraceError> {
         if !self.states[place].opened {
             self.states[place].opened = true;
+            self.states[place].row = self.processes[self.states[place].process].as_ref().map_or(0, |process| process.tables.row);
             if self.advance(place) {
                 self.enqueue(place);
             }
@@ -569,25 +572,31 @@ impl<'a, S: EventSink> Merge<'a, S> {
     }
 
     /// Writes a row of the stream's thread.
-    #[inline]
-    fn emit_in(&mut self, place: usize, event: Event, stamp: u64) -> Result<(), TraceError> {
+    #[inline(always)]
+    fn emit_in(&mut self, place: usize, mut event: Event, stamp: u64) -> Result<(), TraceError> {
         let state = &self.states[place];
-        let process = self.processes[state.process].as_ref().map_or(0, |process| process.tables.row);
-        let mut thread = self.states[state.main].thread;
-        if thread == NO_THREAD {
-            thread = self.builder.add_thread(process, 0, [0; 2]);
-            let main = self.states[place].main;
-            self.states[main].thread = thread;
+        event.process = state.row;
+        event.thread = self.states[state.main].thread;
+        if event.thread == NO_THREAD {
+            event.thread = self.unnamed_thread(place);
         }
-        self.emit(&Event { process, thread, ..event }, stamp)
+        self.emit(event, stamp)
     }
 
-    #[inline]
-    fn emit(&mut self, event: &Event, stamp: u64) -> Result<(), TraceError> {
-        let time_ns = self.clock.ns(stamp);
+    #[inline(always)]
+    fn emit(&mut self, mut event: Event, stamp: u64) -> Result<(), TraceError> {
+        event.time_ns = self.clock.ns(stamp);
         self.counts.events += 1;
-        self.counts.last_ns = self.counts.last_ns.max(time_ns);
-        self.sink.push(&Event { time_ns, ..*event })
+        self.counts.last_ns = self.counts.last_ns.max(event.time_ns);
+        self.sink.push(&event)
+    }
+
+    /// A thread whose beginning was not recorded.
+    #[cold]
+    fn unnamed_thread(&mut self, place: usize) -> u32 {
+        let (row, main) = (self.states[place].row, self.states[place].main);
+        self.states[main].thread = self.builder.add_thread(row, 0, [0; 2]);
+        self.states[main].thread
     }
 
     /// Objects born so far.
