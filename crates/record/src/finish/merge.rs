@@ -96,6 +96,8 @@ struct StreamState {
     /// The process's row, once the stream is open.
     row: u32,
     thread: u32,
+    /// The thread that one part of the ring has announced and the other has not: its tid, and whether the nested part is to follow.
+    announced: Option<(u32, bool)>,
     /// The stream of the ring's main part, which knows the thread.
     main: usize,
     opened: bool,
@@ -167,7 +169,16 @@ impl<'a, S: EventSink> Merge<'a, S> {
             streams_left[*process] += 1;
             let main = mains.get(&crate::spool::block::RingId { nested: false, ..stream.id }).copied().unwrap_or(place);
             let realloc = ReallocState::None;
-            states.push(StreamState { process: *process, row: 0, thread: NO_THREAD, main, opened: false, realloc, forced: false });
+            states.push(StreamState {
+                process: *process,
+                row: 0,
+                thread: NO_THREAD,
+                announced: None,
+                main,
+                opened: false,
+                realloc,
+                forced: false,
+            });
             queue.push(Reverse((stream.key, place)));
         }
         Merge {
@@ -328,12 +339,11 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 Ok(Step::Done)
             }
             Kind::ThreadBegin => {
-                let row = state.tables.row;
-                self.states[place].thread = self.builder.add_thread(row, record.address as u32, [record.size, record.usable]);
+                self.begin_thread(place, record.address as u32, [record.size, record.usable]);
                 Ok(Step::Done)
             }
             Kind::ThreadEnd => {
-                self.builder.name_thread(self.states[place].thread, [record.size, record.usable]);
+                self.builder.name_thread(self.states[self.states[place].main].thread, [record.size, record.usable]);
                 Ok(Step::Done)
             }
             Kind::Mark => {
@@ -589,6 +599,17 @@ impl<'a, S: EventSink> Merge<'a, S> {
         self.counts.events += 1;
         self.counts.last_ns = self.counts.last_ns.max(event.time_ns);
         self.sink.push(&event)
+    }
+
+    /// A thread takes the ring up. Both parts of the ring say so, in either order; the first makes the row.
+    fn begin_thread(&mut self, place: usize, tid: u32, name: [u64; 2]) {
+        let (row, main) = (self.states[place].row, self.states[place].main);
+        if self.states[main].announced == Some((tid, place != main)) {
+            self.states[main].announced = None;
+            return;
+        }
+        self.states[main].announced = Some((tid, place == main));
+        self.states[main].thread = self.builder.add_thread(row, tid, name);
     }
 
     /// A thread whose beginning was not recorded.

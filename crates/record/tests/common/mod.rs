@@ -1,4 +1,5 @@
 //! Compiling the test programs, recording them, and checking that what comes out is a legal order.
+#![allow(dead_code)] // each test binary uses a part
 
 use heaplab_record::finish::{self, merge::Counts, streams::Files};
 use heaplab_record::session::{self, Options, Recorded};

@@ -1,0 +1,95 @@
+//! The repairs of the merged order, on spools made by hand: what real clocks show too seldom to test.
+
+mod common;
+
+use heaplab_record::control::{CONTROL_FILE, ControlPage, Settings};
+use heaplab_record::finish::merge::Counts;
+use heaplab_record::spool::EVENTS_FILE;
+use heaplab_record::spool::block::RingId;
+use heaplab_record::spool::record::{Encoder, Kind, Record};
+use heaplab_record::spool::writer::SpoolWriter;
+use heaplab_trace::{Event, Flags, Op};
+
+const X: u64 = 0x1000;
+const Y: u64 = 0x2000;
+
+fn alloc(stamp: u64, address: u64) -> Record {
+    Record { kind: Kind::Alloc, stamp, address, size: 8, ..Record::default() }
+}
+
+fn free(stamp: u64, address: u64) -> Record {
+    Record { kind: Kind::Free, stamp, address, ..Record::default() }
+}
+
+fn realloc(stamp: u64, after: u64, old_address: u64, address: u64) -> Record {
+    Record { kind: Kind::Realloc, stamp, after, old_address, address, size: 16, ..Record::default() }
+}
+
+/// What becomes of these rings of one process; stamps count from the recording's beginning.
+fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings { stack_depth: 0, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
+    let control = ControlPage::create(folder.path(), settings).unwrap();
+    control.tick();
+    assert!(folder.path().join(CONTROL_FILE).exists());
+    let origin = control.origin().counter;
+    let mut writer = SpoolWriter::create(&folder.path().join(EVENTS_FILE)).unwrap();
+    for (ring, records) in rings.iter().enumerate() {
+        let mut encoder = Encoder::new(1 << 16);
+        let base = origin + records[0].stamp;
+        encoder.begin(base);
+        for record in *records {
+            encoder.push(&Record { stamp: origin + record.stamp, after: origin + record.after, ..*record });
+        }
+        let id = RingId { pid: 7, seq: 0, ring: ring as u32, nested: false };
+        writer.records(&encoder, id, 0, records.len() as u64, base).unwrap();
+    }
+    let (events, _, _, counts) = common::read(folder.path());
+    (events, counts)
+}
+
+fn shape(events: &[Event]) -> Vec<(Op, u64, u64)> {
+    events.iter().map(|event| (event.op, event.object, event.address)).collect()
+}
+
+#[test]
+fn a_reallocation_is_placed_before_whoever_takes_its_old_address() {
+    let (events, counts) = merged(&[&[alloc(10, X), realloc(20, 40, X, Y)], &[alloc(30, X)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Realloc, 0, Y), (Op::Alloc, 1, X)]);
+    assert!(events[1].has(Flags::MOVED) && counts.ended_by_reuse == 0);
+}
+
+#[test]
+fn a_reallocation_waits_for_the_free_of_its_new_address() {
+    let (events, counts) = merged(&[&[alloc(10, X), realloc(20, 40, X, Y)], &[alloc(11, Y), free(30, Y)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Alloc, 1, Y), (Op::Free, 1, Y), (Op::Realloc, 0, Y)]);
+    assert_eq!(counts.ended_by_reuse, 0);
+}
+
+#[test]
+fn a_chain_of_reallocations_is_pulled_forward_link_by_link() {
+    let z = 0x3000;
+    let (events, counts) = merged(&[&[alloc(1, X), realloc(20, 90, X, z)], &[alloc(2, Y), realloc(21, 80, Y, X)], &[alloc(50, Y)]]);
+    assert_eq!(shape(&events)[2..], [(Op::Realloc, 0, z), (Op::Realloc, 1, X), (Op::Alloc, 2, Y)]);
+    assert_eq!((counts.ended_by_reuse, counts.unknown_reallocs), (0, 0));
+}
+
+#[test]
+fn stamps_that_are_off_are_repaired_by_waiting() {
+    let (events, counts) = merged(&[&[alloc(10, X), free(31, X)], &[alloc(30, X), free(60, X)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]);
+    assert_eq!((counts.ended_by_reuse, counts.unknown_frees), (0, 0));
+    let (events, counts) = merged(&[&[free(10, X)], &[alloc(12, X)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X)]);
+    assert_eq!(counts.unknown_frees, 0);
+}
+
+#[test]
+fn what_cannot_be_repaired_is_counted() {
+    let (events, counts) = merged(&[&[alloc(10, X), alloc(20, X), free(30, X), free(40, X)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, X), (Op::Free, 0, X), (Op::Alloc, 1, X), (Op::Free, 1, X)]);
+    assert_eq!((counts.ended_by_reuse, counts.unknown_frees), (1, 1));
+    let (events, counts) = merged(&[&[realloc(10, 12, X, Y), free(20, Y)]]);
+    assert_eq!(shape(&events), [(Op::Alloc, 0, Y), (Op::Free, 0, Y)]);
+    assert_eq!(counts.unknown_reallocs, 1);
+}
