@@ -70,11 +70,15 @@ fn settings(results: &Results) -> String {
         Touch::None => "blocks not written",
     };
     let order = if settings.threads { "per thread" } else { "in recorded order on one thread" };
+    let space = format!("Replayed {order}; {touched}.");
+    if results.heaps.iter().all(|heap| heap.time.is_none()) {
+        return space;
+    }
     let blocks = match settings.reps {
         1 => "1 block".to_owned(),
         reps => format!("{} blocks", words::count(u64::from(reps))),
     };
-    format!("Replayed {order}; {touched}. Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
+    format!("{space} Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
 }
 
 fn machine(results: &Results) -> String {

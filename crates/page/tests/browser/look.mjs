@@ -1,11 +1,12 @@
-// Takes pictures of a page: node look.mjs PAGE.html FOLDER [NAME]
+// Takes pictures of a page: node look.mjs PAGE.html FOLDER [NAME]. docs/page.png is the one called readme, of a recording of
+// `sqlite3 :memory:`.
 import { openBrowser } from './browser.mjs';
 import { pathToFileURL } from 'node:url';
 import { join } from 'node:path';
 
 const [page, folder, name = 'page'] = process.argv.slice(2);
 const browser = await openBrowser();
-const views = [['laptop-light', 1366, 900, 'light', 1], ['laptop-dark', 1366, 900, 'dark', 1], ['phone', 390, 844, 'light', 2], ['phone-dark', 390, 844, 'dark', 2]];
+const views = [['laptop-light', 1366, 900, 'light', 1], ['laptop-dark', 1366, 900, 'dark', 1], ['readme', 1366, 1240, 'light', 1], ['phone', 390, 844, 'light', 2], ['phone-dark', 390, 844, 'dark', 2]];
 for (const [view, width, height, colorScheme, deviceScaleFactor] of views) {
   const context = await browser.newContext({ viewport: { width, height }, colorScheme, deviceScaleFactor });
   const tab = await context.newPage();
