@@ -1,1 +1,127 @@
-//! What every benchmark needs: the CPU time of a child, and medians with their spread.
+//! What benchmarks of whole programs need: CPU time and memory of one process, apart from what measures it, and medians with
+//! their spread.
+//!
+//! The kernel adds up the CPU time of a process when its parent waits for it. To see a recorded program apart from its recorder,
+//! it is started through `xtask bench child FILE`, which waits for it and writes down what it used.
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What a process and the descendants it waited for used.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub struct Used {
+    /// User and system time, s.
+    pub cpu_s: f64,
+    /// Of it system time, s.
+    pub system_s: f64,
+    /// Largest resident size of any of them, KiB.
+    pub resident_kib: i64,
+}
+
+/// Runs the command to its end; it must succeed.
+pub fn run(command: &mut Command) -> Result<Used> {
+    let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let (mut status, pid) = (0, child.id() as libc::pid_t);
+    // SAFETY: a rusage of zeros is valid; the call fills it and the status, and the child has not been waited for.
+    let (waited, usage) = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        (libc::wait4(pid, &mut status, 0, &mut usage), usage)
+    };
+    if waited != pid || status != 0 {
+        bail!("{command:?} failed (wait status {status})");
+    }
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    let system_s = seconds(usage.ru_stime);
+    Ok(Used { cpu_s: seconds(usage.ru_utime) + system_s, system_s, resident_kib: usage.ru_maxrss })
+}
+
+/// Arguments of the hidden `cargo xtask bench child`.
+#[derive(Debug, clap::Args)]
+pub struct ChildArgs {
+    /// Where to write what the program used, as JSON
+    file: PathBuf,
+    /// NAME=VALUE for the program's environment alone
+    #[arg(long)]
+    env: Vec<String>,
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<OsString>,
+}
+
+/// Runs a program and writes down what it used.
+pub fn child(args: &ChildArgs) -> Result<()> {
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    for pair in &args.env {
+        let (name, value) = pair.split_once('=').context("--env NAME=VALUE")?;
+        command.env(name, value);
+    }
+    std::fs::write(&args.file, serde_json::to_string(&run(&mut command)?)?)?;
+    Ok(())
+}
+
+/// The words that start `command` so that what it uses is written to `file`.
+pub fn through_child(file: &Path, environment: &[String], command: &[OsString]) -> Result<Vec<OsString>> {
+    let mut words: Vec<OsString> = vec![std::env::current_exe()?.into(), "bench".into(), "child".into()];
+    for pair in environment {
+        words.extend(["--env".into(), pair.into()]);
+    }
+    words.push(file.into());
+    words.extend(command.iter().cloned());
+    Ok(words)
+}
+
+/// What [`child`] wrote.
+pub fn read_child(file: &Path) -> Result<Used> {
+    let text = std::fs::read_to_string(file).with_context(|| file.display().to_string())?;
+    Ok(serde_json::from_str(&text)?)
+}
+
+/// A median and the range around it.
+#[derive(Clone, Copy, Debug)]
+pub struct Spread {
+    /// The middle one.
+    pub median: f64,
+    /// The smallest.
+    pub least: f64,
+    /// The largest.
+    pub most: f64,
+}
+
+impl Spread {
+    /// Of at least one value.
+    pub fn of(values: impl IntoIterator<Item = f64>) -> Spread {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let middle = values.len() / 2;
+        let median = if values.len() % 2 == 1 { values[middle] } else { (values[middle - 1] + values[middle]) / 2.0 };
+        Spread { median, least: values[0], most: values[values.len() - 1] }
+    }
+}
+
+impl std::fmt::Display for Spread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:7.1} ({:.1} to {:.1})", self.median, self.least, self.most)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between() {
+        let spread = Spread::of([4.0, 1.0, 3.0, 2.0]);
+        assert_eq!((spread.median, spread.least, spread.most), (2.5, 1.0, 4.0));
+    }
+
+    #[test]
+    fn a_childs_time_is_its_own() {
+        let used = run(Command::new("sh").args(["-c", "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done"])).unwrap();
+        assert!(used.cpu_s > 0.0 && used.cpu_s < 10.0 && used.resident_kib > 100, "{used:?}");
+        assert!(run(&mut Command::new("false")).is_err());
+    }
+}

@@ -3,6 +3,7 @@
 mod bundle;
 mod measure;
 mod reading;
+mod recorder;
 mod release;
 mod replay;
 mod report;
@@ -26,6 +27,11 @@ enum Benchmark {
     Replay(replay::Args),
     /// Time an event of the pass behind a report, and whether its memory grows with the events
     Report(report::Args),
+    /// CPU time and memory that recording adds, beside heaptrack
+    Recorder(recorder::Args),
+    /// Runs a program and writes down what it used
+    #[command(hide = true)]
+    Child(measure::ChildArgs),
 }
 
 /// Runs the benchmark that was named.
@@ -35,5 +41,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Reading(args) => reading::run(args),
         Benchmark::Replay(args) => replay::run(args),
         Benchmark::Report(args) => report::run(args),
+        Benchmark::Recorder(args) => recorder::run(args),
+        Benchmark::Child(args) => measure::child(args),
     }
 }
