@@ -1,5 +1,6 @@
-#![no_main]
 //! `events.parquet`: any bytes.
+
+#![no_main]
 
 mod common;
 

@@ -1,5 +1,6 @@
-#![no_main]
 //! Importers: any bytes in any format, leniently or not; what comes out is in legal order.
+
+#![no_main]
 
 use heaplab_trace::import::{Format, Options, import};
 use heaplab_trace::order::OrderChecker;

@@ -1,5 +1,6 @@
-#![no_main]
 //! Compiled replay programs: any bytes.
+
+#![no_main]
 
 use heaplab_trace::program::Program;
 use libfuzzer_sys::fuzz_target;

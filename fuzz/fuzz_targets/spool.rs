@@ -1,5 +1,6 @@
-#![no_main]
 //! `events.spool`: any bytes.
+
+#![no_main]
 
 use heaplab_record::spool::reader::Index;
 use libfuzzer_sys::fuzz_target;

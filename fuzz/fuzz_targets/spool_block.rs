@@ -1,5 +1,6 @@
-#![no_main]
 //! The records of one block of a spool: any bytes.
+
+#![no_main]
 
 use heaplab_record::spool::record::{Decoder, RECORD_BYTES_MAX};
 use libfuzzer_sys::fuzz_target;

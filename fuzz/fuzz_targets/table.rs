@@ -1,5 +1,6 @@
-#![no_main]
 //! The other files of a bundle: any bytes.
+
+#![no_main]
 
 mod common;
 

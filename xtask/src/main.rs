@@ -23,10 +23,17 @@ enum Task {
     Bench(bench::Args),
 }
 
-fn main() -> anyhow::Result<()> {
-    match CommandLine::parse().task {
+fn main() -> std::process::ExitCode {
+    let outcome = match CommandLine::parse().task {
         Task::Check(args) => check::run(args),
         Task::Tidy => tidy::run(),
         Task::Bench(args) => bench::run(args),
+    };
+    match outcome {
+        Ok(()) => std::process::ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            std::process::ExitCode::FAILURE
+        }
     }
 }

@@ -3,7 +3,7 @@
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::HeapCell;
 use heaplab_replay::{CellKind, CellReport, CellRequest, cell};
-use heaplab_system::{Kind, Malloc, Spec, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null};
+use heaplab_system::{HEAPS, Kind, Malloc, Spec, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null};
 use heaplab_trace::program::Program;
 use std::path::Path;
 
@@ -33,6 +33,11 @@ pub fn parse_list(list: &str) -> Result<Vec<Spec>> {
         bail!("no heap is named; for example --on glibc,jemalloc");
     }
     Ok(specs)
+}
+
+/// Names of the heaps that need nothing but this binary.
+pub fn built_in() -> Vec<&'static str> {
+    HEAPS.iter().filter(|heap| heap.kind != Kind::Null && heap.argument.is_none()).map(|heap| heap.name).collect()
 }
 
 /// A heap as a cell of an experiment.

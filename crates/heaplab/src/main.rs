@@ -2,11 +2,13 @@
 //!
 //! Parse, call, print. Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line could not be understood.
 
+mod bundled;
 mod choose;
 mod commands;
 mod heaps;
 mod output;
 mod replayed;
+mod studies;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -51,7 +53,19 @@ enum Command {
 
 fn main() -> ExitCode {
     let command = CommandLine::parse().command.unwrap_or(Command::Tour(commands::tour::Args::default()));
-    let outcome = match command {
+    run(command).unwrap_or_else(|error| {
+        eprintln!("heaplab: {error:#}");
+        ExitCode::from(1)
+    })
+}
+
+/// Runs a command line given as words, the program's name first, as if a user had typed it.
+fn run_line(words: &[&str]) -> anyhow::Result<ExitCode> {
+    run(CommandLine::try_parse_from(words)?.command.expect("a command is named"))
+}
+
+fn run(command: Command) -> anyhow::Result<ExitCode> {
+    match command {
         Command::Record(args) => commands::record::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Replay(args) => commands::replay::run(args),
@@ -63,9 +77,5 @@ fn main() -> ExitCode {
         Command::Recover(args) => commands::recover::run(args),
         Command::Symbolize(args) => commands::symbolize::run(args),
         Command::Study(args) => commands::study::run(args),
-    };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("heaplab: {error:#}");
-        ExitCode::from(1)
-    })
+    }
 }

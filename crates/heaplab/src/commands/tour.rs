@@ -1,13 +1,56 @@
-//! `heaplab tour`: record, report and replay, shown on a bundled recording.
+//! `heaplab tour`, and `heaplab` alone: the bundled recording of SQLite, its findings, its replay on every built-in heap, and the page.
+//!
+//! It prints each command as a user would type it and runs that command, so that what the tour shows is what the
+//! commands do.
 
-use anyhow::Result;
+use crate::bundled;
+use anyhow::{Context, Result};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab tour`.
-#[derive(Debug, Default, clap::Args)]
-pub struct Args {}
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab                        the tour, into ./heaplab-tour
+  heaplab tour --into /tmp/tour  somewhere else
+  heaplab tour --reps 10         more repetitions: narrower intervals")]
+pub struct Args {
+    /// The folder for the recording and the page; made where it is missing
+    #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
+    into: PathBuf,
+    /// Timed repetitions of the replay on each heap
+    #[arg(long, default_value_t = 5, value_name = "N")]
+    reps: u32,
+}
+
+impl Default for Args {
+    fn default() -> Self {
+        Args { into: "heaplab-tour".into(), reps: 5 }
+    }
+}
 
 /// Runs the command.
-pub fn run(_args: Args) -> Result<ExitCode> {
-    anyhow::bail!("heaplab tour is not built yet")
+pub fn run(args: Args) -> Result<ExitCode> {
+    let recording = args.into.join("sqlite.heaplab");
+    let page = args.into.join("report.html");
+    bundled::unpack_sqlite(&recording)?;
+    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps.");
+    println!("This is a recording of sqlite3 that heaplab carries (traces/sqlite-tour.sql). Its report:\n");
+    step(&["report", text(&recording)?])?;
+    println!("\nThe same workload on every heap that is built in:\n");
+    let heaps = crate::heaps::built_in().join(",");
+    step(&["replay", text(&recording)?, "--on", &heaps, "--reps", &args.reps.to_string()])?;
+    println!("\nAll of it as one page:\n");
+    step(&["report", text(&recording)?, "--html", text(&page)?])?;
+    println!("\nYour own program next:\n  heaplab record -o app.heaplab -- PROGRAM ARGUMENTS\n  heaplab report app.heaplab --html app.html");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn step(arguments: &[&str]) -> Result<()> {
+    println!("$ heaplab {}\n", arguments.join(" "));
+    crate::run_line(&[&["heaplab"], arguments].concat()).map(|_| ())
+}
+
+fn text(path: &Path) -> Result<&str> {
+    path.to_str().with_context(|| format!("{}: the tour needs a folder whose name is UTF-8; choose one with --into", path.display()))
 }

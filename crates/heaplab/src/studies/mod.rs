@@ -1,0 +1,130 @@
+//! Published experiments, rerun. A study is a folder under `studies/` whose `claims.toml` holds one row a claim of its document: what
+//! was claimed, what was measured when the study was written, with which command, and why the two differ; and a file here that
+//! measures again. The claims travel in the binary, so that an installed heaplab can rerun them.
+
+mod firefox_memory;
+
+use anyhow::{Context, Result};
+use heaplab_experiment::results::Results;
+use heaplab_trace::bundle::{BundleWriter, Meta};
+use heaplab_trace::tables::Tables;
+use heaplab_trace::{Event, EventSink};
+use serde::{Deserialize, Serialize};
+use std::process::Command;
+
+/// One testable sentence of a document.
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct Claim {
+    /// "ff.string-concat".
+    pub id: String,
+    /// What the document says, in short.
+    pub says: String,
+    /// The figure it gives.
+    pub claimed: String,
+    /// What was measured when the study was written; empty where nothing can be measured yet.
+    pub measured: String,
+    /// The command that measures it again.
+    pub command: String,
+    /// How the two compare.
+    pub verdict: Verdict,
+    /// Why they differ, or what the agreement rests on.
+    pub why: String,
+    /// The same every time and everywhere; a figure of time or of another machine's memory is not.
+    #[serde(default)]
+    pub exact: bool,
+}
+
+/// How a measurement compares with its claim.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// The same figure, or the same statement.
+    Reproduced,
+    /// The direction holds, the size differs.
+    Partly,
+    /// It does not hold on what was measured.
+    Differs,
+    /// Needs a part of heaplab that does not exist yet, or a system that cannot be run.
+    Open,
+}
+
+/// A claim with what this run measured.
+#[derive(Clone, Debug, Serialize)]
+pub struct Outcome {
+    /// The claim as the study holds it.
+    #[serde(flatten)]
+    pub claim: Claim,
+    /// What this run measured; `None`: not measurable yet.
+    pub now: Option<String>,
+}
+
+/// A study: its claims and how to measure them again.
+pub struct Study {
+    /// As in `heaplab study NAME`.
+    pub name: &'static str,
+    /// The document.
+    pub title: &'static str,
+    claims: &'static str,
+    measure: fn(&str) -> Result<Option<String>>,
+}
+
+/// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and gives its results.
+fn replayed(tables: &Tables, events: &[Event], heaps: &[&str], options: &[&str]) -> Result<Results> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("workload.heaplab");
+    let mut writer = BundleWriter::create(&path)?;
+    for event in events {
+        writer.push(event)?;
+    }
+    writer.finish(tables, Meta { program: "a workload made for a study".into(), ..Meta::default() })?;
+    let heaplab = std::env::current_exe().context("cannot find this program's own file")?;
+    let output = Command::new(heaplab).arg("replay").arg(&path).args(["--json", "--on", &heaps.join(",")]).args(options).output()?;
+    anyhow::ensure!(output.status.success(), "heaplab replay failed: {}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).context("reading what heaplab replay printed")
+}
+
+/// Every study there is.
+pub const STUDIES: &[Study] = &[Study {
+    name: "firefox-memory",
+    title: "Firefox: slop, clownshoes and buffer growth (Nethercote, 2011-2014)",
+    claims: include_str!("../../../../studies/firefox-memory/claims.toml"),
+    measure: firefox_memory::measure,
+}];
+
+impl Study {
+    /// The claims as the study holds them.
+    pub fn claims(&self) -> Result<Vec<Claim>> {
+        #[derive(Deserialize)]
+        struct File {
+            claim: Vec<Claim>,
+        }
+        let file: File = toml::from_str(self.claims).with_context(|| format!("studies/{}/claims.toml", self.name))?;
+        Ok(file.claim)
+    }
+
+    /// Measures one claim again.
+    pub fn run(&self, claim: Claim) -> Result<Outcome> {
+        let now = (self.measure)(&claim.id).with_context(|| format!("measuring {}", claim.id))?;
+        Ok(Outcome { claim, now })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exact_claims_measure_what_their_studies_say() {
+        for study in STUDIES {
+            for claim in study.claims().unwrap() {
+                if claim.exact {
+                    let outcome = study.run(claim).unwrap();
+                    assert_eq!(outcome.now.as_deref(), Some(outcome.claim.measured.as_str()), "{}", outcome.claim.id);
+                } else if claim.verdict == Verdict::Open {
+                    assert!(!claim.why.is_empty(), "{} is open and does not say why", claim.id);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,18 @@
+PRAGMA journal_mode=MEMORY;
+CREATE TABLE a(id INTEGER PRIMARY KEY, k INTEGER, name TEXT, v REAL);
+CREATE TABLE b(id INTEGER PRIMARY KEY, a_id INTEGER, txt TEXT);
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<8000) INSERT INTO a SELECT i, (i*7919)%10007, 'name-'||i||'-'||hex(i*31), i*0.5 FROM c;
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<8000) INSERT INTO b SELECT i, (i*104729)%8000, printf('%.*c', (i%97)+1, 'x')||i FROM c;
+CREATE INDEX ak ON a(k); CREATE INDEX ba ON b(a_id);
+SELECT count(*), sum(length(b.txt)) FROM a JOIN b ON b.a_id=a.id WHERE a.k<5000;
+SELECT a.k, group_concat(b.txt) FROM a JOIN b ON b.a_id=a.id GROUP BY a.k ORDER BY a.k LIMIT 5;
+SELECT json_group_array(json_object('id',id,'n',name)) FROM a WHERE id<1000;
+SELECT count(DISTINCT upper(name)||substr(name,3,4)) FROM a;
+UPDATE a SET name=replace(name,'name','longer-name') WHERE id%3=0;
+DELETE FROM b WHERE id%5=0;
+DROP TABLE b;
+CREATE TABLE t(x INTEGER, y TEXT, z BLOB);
+WITH RECURSIVE c(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM c WHERE i<6000) INSERT INTO t SELECT i, printf('%d-%s', i*13%977, hex(i)), zeroblob(i%200) FROM c;
+CREATE INDEX ty ON t(y);
+SELECT y, count(*), max(length(z)) FROM t GROUP BY y HAVING count(*)>1 ORDER BY 2 DESC LIMIT 20;
+SELECT count(*) FROM (SELECT x, y, row_number() OVER (PARTITION BY x%97 ORDER BY y) r FROM t) WHERE r<10;
