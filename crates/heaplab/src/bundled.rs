@@ -30,7 +30,10 @@ pub fn unpack_sqlite(folder: &Path) -> Result<()> {
     }
     let parent = folder.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     std::fs::create_dir_all(parent).with_context(|| format!("{}: cannot create this folder", parent.display()))?;
-    let unfinished = tempfile::Builder::new().prefix(".unpacking").tempdir_in(parent).with_context(|| format!("{}: cannot write here", parent.display()))?;
+    let unfinished = tempfile::Builder::new()
+        .prefix(".unpacking")
+        .tempdir_in(parent)
+        .with_context(|| format!("{}: cannot write here", parent.display()))?;
     for (name, content) in SQLITE {
         let path = unfinished.path().join(name);
         std::fs::write(&path, content).with_context(|| format!("{}: cannot write", path.display()))?;

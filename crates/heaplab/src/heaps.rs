@@ -3,7 +3,9 @@
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::HeapCell;
 use heaplab_replay::{CellKind, CellReport, CellRequest, cell};
-use heaplab_system::{HEAPS, Kind, Malloc, Spec, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null};
+use heaplab_system::{
+    HEAPS, Kind, Malloc, Spec, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null,
+};
 use heaplab_trace::program::Program;
 use std::path::Path;
 

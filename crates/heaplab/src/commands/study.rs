@@ -6,6 +6,9 @@ use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::process::ExitCode;
 
+/// Columns where there is no terminal to ask.
+const WIDTH: u16 = 100;
+
 /// Arguments of `heaplab study`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
@@ -70,6 +73,9 @@ fn print(study: &Study, outcomes: &[Outcome]) {
     println!("{}\n", study.title);
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    if !table.is_tty() {
+        table.set_width(WIDTH);
+    }
     table.set_header(["claim", "claimed", "measured now", "verdict"]);
     for Outcome { claim, now } in outcomes {
         let verdict = format!("{:?}", claim.verdict).to_lowercase();

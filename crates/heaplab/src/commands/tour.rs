@@ -42,7 +42,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     step(&["replay", text(&recording)?, "--on", &heaps, "--reps", &args.reps.to_string()])?;
     println!("\nAll of it as one page:\n");
     step(&["report", text(&recording)?, "--html", text(&page)?])?;
-    println!("\nYour own program next:\n  heaplab record -o app.heaplab -- PROGRAM ARGUMENTS\n  heaplab report app.heaplab --html app.html");
+    println!(
+        "\nYour own program next:\n  heaplab record -o app.heaplab -- PROGRAM ARGUMENTS\n  heaplab report app.heaplab --html app.html"
+    );
     Ok(ExitCode::SUCCESS)
 }
 

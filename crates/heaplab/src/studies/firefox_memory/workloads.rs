@@ -81,9 +81,8 @@ pub fn sqlite() -> Result<String> {
     let bundle = Bundle::open(&path)?;
     let (profile, _) = analyse(bundle.tables(), &mut bundle.events(Selection::default())?, Allocator::Firefox2011)?;
     let ratio = |allocator: Allocator| {
-        let sizes = &profile.peak.sizes;
-        let real: u64 = sizes.iter().map(|row| row.live.objects * allocator.usable(row.request, 1)).sum();
-        let believed: u64 = sizes.iter().map(|row| row.live.objects * row.request.saturating_sub(HEADER_BYTES)).sum();
+        let real: u64 = profile.sizes.iter().map(|row| row.at_peak.objects * allocator.usable(row.request, 1)).sum();
+        let believed: u64 = profile.sizes.iter().map(|row| row.at_peak.objects * row.request.saturating_sub(HEADER_BYTES)).sum();
         real as f64 / believed as f64
     };
     let shown = [Allocator::Firefox2011, Allocator::Jemalloc, Allocator::Mimalloc, Allocator::Glibc]
@@ -91,7 +90,8 @@ pub fn sqlite() -> Result<String> {
     Ok(shown.join(", "))
 }
 
-/// Buffers that grow side by side by pages and by doubling, then nine of ten closed: resident bytes left for each live byte.
+/// Buffers that grow side by side by pages and by doubling, then nine of ten closed: resident bytes left, after the heap was asked
+/// to give back what it can.
 pub fn growth_fragmentation() -> Result<String> {
     let by_pages = growing_buffers(|size| size + 4_096);
     let doubling = growing_buffers(|size| size * 2);
@@ -101,7 +101,10 @@ pub fn growth_fragmentation() -> Result<String> {
         results
             .heaps
             .iter()
-            .map(|heap| heap.space.as_ref().map(|space| space.end_resident_bytes as f64 / f64::from(1 << 20)).context("no space was measured"))
+            .map(|heap| {
+                let space = heap.space.as_ref().with_context(|| format!("{}: no space was measured", heap.heap))?;
+                Ok(space.trimmed_resident_bytes.unwrap_or(space.end_resident_bytes) as f64 / f64::from(1 << 20))
+            })
             .collect()
     };
     let (by_pages, doubling) = (left(&by_pages)?, left(&doubling)?);
@@ -110,7 +113,7 @@ pub fn growth_fragmentation() -> Result<String> {
         .zip(by_pages.iter().zip(&doubling))
         .map(|(heap, (pages, doubling))| format!("{heap} {pages:.1} -> {doubling:.1} MiB ({:+.1})", doubling - pages))
         .collect();
-    Ok(format!("left after closing, by pages -> doubling: {}", shown.join(", ")))
+    Ok(format!("left after closing and trimming, by pages -> doubling: {}", shown.join(", ")))
 }
 
 /// 400 buffers grow in turn to between 32 and 544 KiB, each step beside two small objects of which one in eight stays; then
@@ -150,7 +153,8 @@ pub fn recycling() -> Result<String> {
             held.pop_front().into_iter().for_each(|buffer| workload.free(buffer));
         }
     }
-    let results = replayed(&workload.tables(), &workload.events, &["glibc", "jemalloc", "mimalloc"], &["--time", "--touch", "none", "--reps", "5"])?;
+    let results =
+        replayed(&workload.tables(), &workload.events, &["glibc", "jemalloc", "mimalloc"], &["--time", "--touch", "none", "--reps", "5"])?;
     let pairs: Vec<_> = results
         .heaps
         .iter()
