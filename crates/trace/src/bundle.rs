@@ -219,6 +219,11 @@ impl BundleWriter {
         Ok(BundleWriter { path: path.into(), folder, events })
     }
 
+    /// Writes no addresses, which nothing but a check of the order needs and which compress worst. Call it before the first event.
+    pub fn leave_out_addresses(&mut self) {
+        self.events.leave_out_addresses();
+    }
+
     /// Whether no event was pushed so far.
     pub fn is_empty(&self) -> bool {
         self.events.is_empty()

@@ -46,9 +46,8 @@ pub struct Args {
     /// End when the program has ended, whatever its descendants do
     #[arg(long)]
     detach_children: bool,
-    /// Do not look functions up (`heaplab symbolize` does it later)
-    #[arg(long)]
-    no_symbols: bool,
+    #[command(flatten)]
+    contents: recording::Contents,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -127,7 +126,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("heaplab: note: {} (process {}) was not recorded: it {}", process.executable.display(), process.pid, process.reason);
     }
     output::clear_bundle(&output, args.force)?;
-    let finishing = Finishing { spool: recorded.spool.clone(), output, symbols: !args.no_symbols, quiet, keep_spool: false };
+    let finishing = Finishing { spool: recorded.spool.clone(), output, options: args.contents.options(), quiet, keep_spool: false };
     let finished = recording::finish(&finishing)?;
     recording::report(&finished, Some(&recorded), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);

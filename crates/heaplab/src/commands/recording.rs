@@ -1,11 +1,29 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
 use anyhow::{Context, Result};
-use heaplab_record::finish::{self, Finished, Progress};
+use heaplab_record::finish::{self, Finished, Options, Progress};
 use heaplab_record::{output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
+
+/// What of a recording may be left out, as `record` and `recover` are asked.
+#[derive(Debug, clap::Args)]
+pub struct Contents {
+    /// Do not look functions up (`heaplab symbolize` does it later)
+    #[arg(long)]
+    no_symbols: bool,
+    /// Keep the address of every block (a tenth of a byte an event more)
+    #[arg(long)]
+    addresses: bool,
+}
+
+impl Contents {
+    /// As the library takes it.
+    pub fn options(&self) -> Options {
+        Options { symbols: (!self.no_symbols).then(heaplab_symbols::Options::default), addresses: self.addresses }
+    }
+}
 
 /// What to finish.
 pub struct Finishing {
@@ -13,8 +31,8 @@ pub struct Finishing {
     pub spool: PathBuf,
     /// The bundle.
     pub output: PathBuf,
-    /// Look functions up.
-    pub symbols: bool,
+    /// What goes into the bundle.
+    pub options: Options,
     /// Show no progress.
     pub quiet: bool,
     /// Leave the spool where it is.
@@ -25,9 +43,7 @@ pub struct Finishing {
 pub fn finish(finishing: &Finishing) -> Result<Finished> {
     let bar = if finishing.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
-    let options = heaplab_symbols::Options::default();
-    let symbols = finishing.symbols.then_some(&options);
-    let finished = finish::finish(&finishing.spool, &finishing.output, symbols, &mut |progress| {
+    let finished = finish::finish(&finishing.spool, &finishing.output, &finishing.options, &mut |progress| {
         bar.set_message(match progress {
             Progress::Rows(done, all) => format!("finishing: {} of {} events", count(done), count(all.max(done))),
             Progress::Symbols => String::from("finishing: looking functions up"),

@@ -26,9 +26,8 @@ pub struct Args {
     /// Leave the spool where it is
     #[arg(long)]
     keep_spool: bool,
-    /// Do not look functions up
-    #[arg(long)]
-    no_symbols: bool,
+    #[command(flatten)]
+    contents: recording::Contents,
     /// Write the summary as one line of JSON, the last on standard error
     #[arg(long)]
     json: bool,
@@ -46,7 +45,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     output::clear_bundle(&output, args.force)?;
     let quiet = args.json || !std::io::stderr().is_terminal();
-    let finished = recording::finish(&Finishing { spool, output, symbols: !args.no_symbols, quiet, keep_spool: args.keep_spool })?;
+    let finished = recording::finish(&Finishing { spool, output, options: args.contents.options(), quiet, keep_spool: args.keep_spool })?;
     recording::report(&finished, None, args.json)?;
     Ok(ExitCode::SUCCESS)
 }

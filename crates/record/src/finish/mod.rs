@@ -67,19 +67,26 @@ struct SpoolContent {
     losses: Vec<String>,
 }
 
-/// Finishes the spool into a bundle at `output`, which must not exist. `symbols`: look functions up.
-pub fn finish(
-    spool: &Path,
-    output: &Path,
-    symbols: Option<&heaplab_symbols::Options>,
-    progress: &mut dyn FnMut(Progress),
-) -> Result<Finished, RecordError> {
+/// What goes into a bundle.
+#[derive(Debug, Default)]
+pub struct Options {
+    /// How functions are looked up; `None`: they are not.
+    pub symbols: Option<heaplab_symbols::Options>,
+    /// Keep the blocks' addresses.
+    pub addresses: bool,
+}
+
+/// Finishes the spool into a bundle at `output`, which must not exist.
+pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Finished, RecordError> {
     let files = Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
     let mut writer = BundleWriter::create(output)?;
+    if !options.addresses {
+        writer.leave_out_addresses();
+    }
     let (mut tables, meta, counts) = merge_spool(&files, &mut writer, progress)?;
-    if let Some(options) = symbols {
+    if let Some(symbols) = &options.symbols {
         progress(Progress::Symbols);
-        symbolize::symbolize(&mut tables, options);
+        symbolize::symbolize(&mut tables, symbols);
     }
     progress(Progress::Tables);
     writer.finish(&tables, meta.clone())?;

@@ -20,6 +20,8 @@ pub struct EventWriter<W: Write> {
     page: Vec<Gathered>,
     page_rows: usize,
     counts: Counts,
+    /// Whether addresses are written.
+    addresses: bool,
 }
 
 /// What was written.
@@ -38,7 +40,7 @@ impl<W: Write> EventWriter<W> {
     pub fn new(out: W) -> std::io::Result<EventWriter<W>> {
         let file = FileWriter::new(out, &COLUMNS)?;
         let page = COLUMNS.iter().map(|_| Gathered::default()).collect();
-        Ok(EventWriter { file, batch: Vec::with_capacity(BATCH), page, page_rows: 0, counts: Counts::default() })
+        Ok(EventWriter { file, batch: Vec::with_capacity(BATCH), page, page_rows: 0, counts: Counts::default(), addresses: true })
     }
 
     /// Takes the next event.
@@ -46,6 +48,11 @@ impl<W: Write> EventWriter<W> {
     pub fn push(&mut self, event: &Event) -> std::io::Result<()> {
         self.batch.push(*event);
         if self.batch.len() == BATCH { self.gather() } else { Ok(()) }
+    }
+
+    /// From here on, no addresses.
+    pub fn leave_out_addresses(&mut self) {
+        self.addresses = false;
     }
 
     /// Whether no event was taken so far.
@@ -58,7 +65,10 @@ impl<W: Write> EventWriter<W> {
         if self.batch.is_empty() {
             return Ok(());
         }
-        let spread = Spread::of(&self.batch);
+        let mut spread = Spread::of(&self.batch);
+        if !self.addresses {
+            spread.varies.address = 0;
+        }
         self.counts.events += self.batch.len() as u64;
         self.counts.objects += spread.births;
         self.counts.end_ns = self.counts.end_ns.max(spread.end_ns);
