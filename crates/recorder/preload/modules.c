@@ -229,7 +229,7 @@ static struct module *module_of(uintptr_t ip)
 static bool visit_for_generated(const struct mapping *mapping, void *context)
 {
     (void)context;
-    if (mapping->executable && !mapping->inode && mapping->name[0] != '[' && generated_count < GENERATED_MAX) {
+    if (mapping->executable && mapping->readable && !mapping->inode && mapping->name[0] != '[' && generated_count < GENERATED_MAX) {
         struct range *last = generated_count ? &generated[generated_count - 1] : NULL;
         if (last && last->end == mapping->start)
             last->end = mapping->end;

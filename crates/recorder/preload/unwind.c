@@ -107,8 +107,12 @@ static packed rule_work_out(uintptr_t ip, bool interrupted)
 {
     struct rule rule = {.kind = RULE_STOP};
     struct module *module = module_of(ip);
-    if (!module)
-        return in_generated_code(ip) ? RULE_FRAME_POINTER : RULE_UNKNOWN;
+    if (!module) {
+        if (!in_generated_code(ip))
+            return RULE_UNKNOWN;
+        /* a kernel without a vdso, or an emulator, puts the return from handlers on a page of its own */
+        return (ip & 4095) <= 4096 - 16 && is_sigreturn((const uint8_t *)ip) ? RULE_SIGNAL : RULE_FRAME_POINTER;
+    }
     if (ip < module->code_start || ip >= module->code_end)
         return RULE_UNKNOWN;
     if (!dwarf_rule(module, interrupted ? ip : ip - 1, &rule))

@@ -45,7 +45,10 @@ __attribute__((noinline)) int variable(int n)
     return room[n] + deep(n % 5);
 }
 
-__attribute__((noinline, target("avx"))) double realigned(double x)
+#ifdef __x86_64__
+__attribute__((target("avx")))
+#endif
+__attribute__((noinline)) double realigned(double x)
 {
     volatile double values[8] __attribute__((aligned(64))) = {x};
     take();
