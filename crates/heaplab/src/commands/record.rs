@@ -35,7 +35,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
     /// Size of each thread's ring: a power of two from 64K to 1G
-    #[arg(long, value_name = "BYTES", default_value = "1M", value_parser = ring_size)]
+    #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = ring_size)]
     ring_size: u32,
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
     #[arg(long, value_name = "SIGNAL", value_parser = signal_number)]
