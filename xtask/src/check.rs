@@ -12,7 +12,7 @@ pub fn run(_args: Args) -> Result<()> {
     cargo(&["fmt", "--all", "--check"], &[])?;
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
-    cargo(&["test", "--workspace", "--locked"], &[])?;
+    cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     println!("all checks passed");
     Ok(())

@@ -39,7 +39,7 @@ pub struct Args {
     /// Write everything as one JSON document (docs/report-json.md)
     #[arg(long)]
     json: bool,
-    /// Write the report as one HTML page to this file
+    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing it
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
@@ -89,6 +89,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(file) = &args.html {
         let replay = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
         write_html(file, &bundle, &analysis, replay.as_ref())?;
+        if !args.json {
+            return Ok(ExitCode::SUCCESS);
+        }
     }
     let written = if args.json {
         json::document(&bundle, &analysis, &shown).and_then(|text| print(&text))

@@ -19,13 +19,13 @@ pub struct Args {
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
     /// Timed repetitions of the replay on each heap
-    #[arg(long, default_value_t = 5, value_name = "N")]
+    #[arg(long, default_value_t = 6, value_name = "N")]
     reps: u32,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Args { into: "heaplab-tour".into(), reps: 5 }
+        Args { into: "heaplab-tour".into(), reps: 6 }
     }
 }
 
@@ -40,7 +40,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     println!("\nThe same workload on every heap that is built in:\n");
     let heaps = crate::heaps::built_in().join(",");
     step(&["replay", text(&recording)?, "--on", &heaps, "--reps", &args.reps.to_string()])?;
-    println!("\nAll of it as one page:\n");
+    println!("\nAll of it as one page, to open in a browser:\n");
     step(&["report", text(&recording)?, "--html", text(&page)?])?;
     println!(
         "\nYour own program next:\n  heaplab record -o app.heaplab -- PROGRAM ARGUMENTS\n  heaplab report app.heaplab --html app.html"

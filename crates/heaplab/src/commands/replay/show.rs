@@ -106,17 +106,19 @@ pub fn bytes(bytes: u64) -> String {
 fn wrapped(text: &str, label: &str) -> String {
     let mut out = String::from(label);
     let mut column = label.chars().count();
+    let mut line_begins = true;
     for word in text.split_whitespace() {
         let length = word.chars().count();
-        if column > label.len() && column + 1 + length > usize::from(WIDTH) {
+        if !line_begins && column + 1 + length > usize::from(WIDTH) {
             out.push_str("\n  ");
             column = 2;
-        } else if column > label.chars().count() {
+        } else if !line_begins {
             out.push(' ');
             column += 1;
         }
         out.push_str(word);
         column += length;
+        line_begins = false;
     }
     out.push('\n');
     out
