@@ -188,11 +188,9 @@ impl Judge<'_> {
             Basis::Table(allocator) => (allocator.usable(size, 1), allocator.usable(size, 1) - allocator.usable(free_request, 1)),
         };
         let cause = self.cause(size, free_request, stacks);
-        let saving = Saving {
-            at_peak_bytes: at_peak.objects.saturating_mul(each_saved),
-            total_bytes: requested.objects.saturating_mul(each_saved),
-            ..Saving::default()
-        };
+        let displaced = displaced(&cause, size, free_request, usable - each_saved);
+        let saved = |objects: u64| objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64);
+        let saving = Saving { at_peak_bytes: saved(at_peak.objects), total_bytes: saved(requested.objects), ..Saving::default() };
         let shoe = Clownshoe { request: size, over_bytes: size - free_request, usable, free_request, cause, requested, at_peak };
         let shares = stacks.iter().map(|(stack, requested, at_peak)| StackShare {
             stack: *stack,
@@ -297,6 +295,17 @@ impl Judge<'_> {
             }
         }
         text
+    }
+}
+
+/// Bytes of further blocks that each block would need elsewhere. A header that moves into a block of a round size takes the place of
+/// payload: the same payload then needs more blocks, `free_request / (free_request - header)` times as many.
+fn displaced(cause: &Cause, size: u64, free_request: u64, block_bytes: u64) -> f64 {
+    let over = size - free_request;
+    match cause {
+        Cause::Coincidence => 0.0,
+        _ if over >= free_request => block_bytes as f64,
+        _ => block_bytes as f64 * over as f64 / (free_request - over) as f64,
     }
 }
 

@@ -142,7 +142,7 @@ pub struct Cost {
     pub total_bytes: u64,
 }
 
-/// What a change would save on the judged allocator.
+/// What a change would save on the judged allocator. Payload that a header pushes into further blocks is taken off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
 pub struct Saving {
     /// Bytes at the peak.

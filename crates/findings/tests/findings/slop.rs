@@ -42,7 +42,7 @@ fn sqlites_page_and_lookaside_are_found_with_their_header() {
     assert_eq!(firefox.at_peak_bytes, 92 * (8192 - 4104));
     insta::assert_snapshot!(format!("{}\n{}", first.title, first.advice), @r#"
     4,104-byte requests lie 8 bytes over 4,096
-    Something adds 8 bytes to round sizes here (72; 136; 1,032 bytes are asked for too). Make the payload 4,088 bytes, so that header and payload ask for 4,096. On jemalloc 5.3.1 each is 4,104 -> 5,120 (1,016); it would save 92.0 KiB at the peak, 92.0 KiB over the run. Measured on glibc 2.36, its slop is 1.44 KiB over the run.
+    Something adds 8 bytes to round sizes here (72; 136; 1,032 bytes are asked for too). Make the payload 4,088 bytes, so that header and payload ask for 4,096. On jemalloc 5.3.1 each is 4,104 -> 5,120 (1,016); it would save 91.3 KiB at the peak, 91.3 KiB over the run. Measured on glibc 2.36, its slop is 1.44 KiB over the run.
     "#);
 }
 
