@@ -51,7 +51,7 @@ static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t nu
 /* Gives the open file its size, maps it for this process alone, and closes it. NULL where that fails; *error says why. */
 static void *map_file(int fd, uint64_t bytes, uint64_t reserve_bytes, long *error)
 {
-    long result = sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
+    long result = resize_file(fd, bytes);
     if (!failed(result) && reserve_bytes) {
         result = sys(SYS_fallocate, fd, 0, 0, (long)reserve_bytes, 0, 0);
         if (result == -EOPNOTSUPP || result == -ENOSYS)

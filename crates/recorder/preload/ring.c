@@ -80,7 +80,7 @@ static bool ring_map(struct thread *t, uint32_t number)
     int fd = area ? spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC) : -ENOMEM;
     long result = fd;
     if (fd >= 0) {
-        result = sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
+        result = resize_file(fd, bytes);
         if (!failed(result))
             result = sys(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
         bool unreserved = result == -EOPNOTSUPP;

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "arch.h"
@@ -51,6 +52,18 @@ static void *map_private(size_t bytes, int advice)
     if (advice)
         sys(SYS_madvise, result, (long)bytes, advice, 0, 0, 0);
     return (void *)result;
+}
+
+/* Gives an open file its size. Beyond the target's limit (ulimit -f) the kernel would not only refuse but send SIGXFSZ. */
+static long resize_file(int fd, uint64_t bytes)
+{
+    struct {
+        uint64_t now, most;
+    } limit;
+    long result = sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+    if (!failed(result) && bytes > limit.now)
+        return -EFBIG;
+    return sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
 }
 
 /* Puts disk blocks behind pages of a file's mapping now, where lack of space is an error and not a SIGBUS later. */

@@ -341,3 +341,16 @@ fn a_spool_that_is_gone_leaves_the_target_alone() {
         assert_eq!(refused, 1);
     }
 }
+
+#[test]
+fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed() {
+    let d = start(Options::default());
+    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+    let script = format!("ulimit -f 64; exec '{}' 1000", program.display());
+    let mut d = d;
+    let status = d.drain_until_exit(&mut d.spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::null())));
+    assert!(status.success(), "{status}");
+    let read = |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
+    let control = d.control();
+    assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
+}
