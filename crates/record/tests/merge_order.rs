@@ -8,7 +8,10 @@ use heaplab_record::spool::EVENTS_FILE;
 use heaplab_record::spool::block::RingId;
 use heaplab_record::spool::record::{Encoder, Kind, Record};
 use heaplab_record::spool::writer::SpoolWriter;
+use heaplab_recorder::layout::{BEGAN_FORK, BEGAN_STARTED, PROCESS_MAGIC, ProcessHeader, VERSION};
 use heaplab_trace::{Event, Flags, Op};
+use std::mem::{offset_of, size_of};
+use std::path::Path;
 
 const X: u64 = 0x1000;
 const Y: u64 = 0x2000;
@@ -27,6 +30,12 @@ fn realloc(stamp: u64, after: u64, old_address: u64, address: u64) -> Record {
 
 /// What becomes of these rings of one process; stamps count from the recording's beginning.
 fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
+    let rings: Vec<(u32, &[Record])> = rings.iter().map(|records| (7, *records)).collect();
+    merged_with(&rings, |_, _| {})
+}
+
+/// The same for rings of several processes; `files` adds to the spool, and knows the recording's beginning.
+fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Counts) {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { stack_depth: 0, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
     let control = ControlPage::create(folder.path(), settings).unwrap();
@@ -34,18 +43,33 @@ fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
     assert!(folder.path().join(CONTROL_FILE).exists());
     let origin = control.origin().counter;
     let mut writer = SpoolWriter::create(&folder.path().join(EVENTS_FILE)).unwrap();
-    for (ring, records) in rings.iter().enumerate() {
+    files(folder.path(), origin);
+    for (ring, (pid, records)) in rings.iter().enumerate() {
         let mut encoder = Encoder::new(1 << 16);
         let base = origin + records[0].stamp;
         encoder.begin(base);
         for record in *records {
             encoder.push(&Record { stamp: origin + record.stamp, after: origin + record.after, ..*record });
         }
-        let id = RingId { pid: 7, seq: 0, ring: ring as u32, nested: false };
+        let id = RingId { pid: *pid, seq: 0, ring: ring as u32, nested: false };
         writer.records(&encoder, id, 0, records.len() as u64, base).unwrap();
     }
     let (events, _, _, counts) = common::read(folder.path());
     (events, counts)
+}
+
+/// The file of a process that began at `begin_counter`, a fork of `parent` or the first one (0).
+fn write_process(folder: &Path, pid: u32, parent: u32, begin_counter: u64) {
+    let mut bytes = vec![0; size_of::<ProcessHeader>()];
+    let mut put = |at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+    put(offset_of!(ProcessHeader, magic), &PROCESS_MAGIC.to_le_bytes());
+    put(offset_of!(ProcessHeader, version), &VERSION.to_le_bytes());
+    put(offset_of!(ProcessHeader, pid), &pid.to_le_bytes());
+    put(offset_of!(ProcessHeader, began), &(if parent == 0 { BEGAN_STARTED } else { BEGAN_FORK }).to_le_bytes());
+    put(offset_of!(ProcessHeader, parent_pid), &parent.to_le_bytes());
+    put(offset_of!(ProcessHeader, begin_counter), &begin_counter.to_le_bytes());
+    put(offset_of!(ProcessHeader, cut_counter), &u64::MAX.to_le_bytes());
+    std::fs::write(folder.join(format!("{pid}-0.process")), bytes).unwrap();
 }
 
 fn shape(events: &[Event]) -> Vec<(Op, u64, u64)> {
@@ -92,4 +116,19 @@ fn what_cannot_be_repaired_is_counted() {
     let (events, counts) = merged(&[&[realloc(10, 12, X, Y), free(20, Y)]]);
     assert_eq!(shape(&events), [(Op::Alloc, 0, Y), (Op::Free, 0, Y)]);
     assert_eq!(counts.unknown_reallocs, 1);
+}
+
+#[test]
+fn a_fork_copies_what_its_parent_had_done_although_a_ring_was_waiting() {
+    // The first free is of something that was never recorded: it waits a while for another ring to tell of it.
+    let parent = [alloc(10, X), free(20, 0x9000), free(30, X), alloc(40, Y)];
+    let child = [alloc(70, X), free(80, Y)];
+    let (events, counts) = merged_with(&[(7, &parent), (7, &[alloc(90, 0x8000)]), (8, &child)], |folder, origin| {
+        write_process(folder, 7, 0, origin);
+        write_process(folder, 8, 7, origin + 60);
+    });
+    assert_eq!((counts.unknown_frees, counts.ended_by_reuse), (1, 0));
+    let of_child: Vec<(Op, u64, bool)> =
+        events.iter().filter(|event| event.process == 1).map(|event| (event.op, event.object, event.has(Flags::INHERITED))).collect();
+    assert_eq!(of_child, [(Op::Alloc, 2, false), (Op::Free, 1, true)]);
 }

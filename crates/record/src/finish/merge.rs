@@ -214,6 +214,9 @@ impl<'a, S: EventSink> Merge<'a, S> {
             let next = self.queue.peek().map(|Reverse((key, _))| *key);
             let action_key = actions.last().map(|(key, _)| *key);
             if action_key.is_some_and(|key| next.is_none_or(|next| key <= next)) {
+                if self.end_waits_before(actions.last().map(|(_, action)| action)) {
+                    continue;
+                }
                 if let Some((key, action)) = actions.pop() {
                     self.act(key, action)?;
                 }
@@ -231,6 +234,18 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 [self.queue.peek().map(|Reverse((key, _))| *key), action_key, deadline].into_iter().flatten().min().unwrap_or(u64::MAX);
             self.run_stream(place)?;
         }
+    }
+
+    /// A fork copies what its parent had done by then, so that no ring of the parent may still wait with something older.
+    /// Whether one did; it is queued before the fork now.
+    fn end_waits_before(&mut self, action: Option<&Action>) -> bool {
+        let Some(Action::Begin(child)) = action else { return false };
+        let Some(parent) = self.images[*child].as_ref().and_then(|image| image.parent) else { return false };
+        let Some(at) = self.parked.iter().position(|parked| parked.process == parent) else { return false };
+        let parked = self.parked.remove(at);
+        self.states[parked.stream].forced = true;
+        self.enqueue(parked.stream);
+        true
     }
 
     fn enqueue(&mut self, place: usize) {
