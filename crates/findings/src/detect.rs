@@ -102,6 +102,7 @@ impl Observer for Detectors {
         self.pairs.add(now, event.stack, event.size, event.usable);
         self.growths.born(now, event, id);
         self.churns.born(event);
+        self.leaks.born(now);
     }
 
     fn resized(&mut self, now: &Instant, event: &Event, id: ObjectId, before: &Object, after: &Object) {

@@ -22,16 +22,28 @@ struct Survivors {
 #[derive(Debug, Default)]
 pub(crate) struct Leaks {
     stacks: HashMap<StackId, Survivors>,
+    /// When the first object was born: a process that another one started does not begin at 0.
+    began_ns: Option<u64>,
 }
 
 impl Leaks {
+    #[inline]
+    pub(crate) fn born(&mut self, now: &Instant) {
+        self.began_ns.get_or_insert(now.time_ns);
+    }
+
     pub(crate) fn survived(&mut self, now: &Instant, object: &Object) {
         let survivors = self.stacks.entry(object.stack).or_default();
         survivors.at_end.objects += 1;
         survivors.at_end.bytes += object.size;
         survivors.at_end.usable_bytes += object.usable;
         // Traces without time are divided by what was asked for.
-        let (born, end) = if now.time_ns > 0 { (object.born_ns, now.time_ns) } else { (object.born_clock, now.requested_bytes) };
+        let began_ns = self.began_ns.unwrap_or(0);
+        let (born, end) = if now.time_ns > began_ns {
+            (object.born_ns.saturating_sub(began_ns), now.time_ns - began_ns)
+        } else {
+            (object.born_clock, now.requested_bytes)
+        };
         let eighth = (u128::from(born) * 8 / u128::from(end.max(1))).min(7) as usize;
         survivors.by_eighth[eighth] += object.size;
     }

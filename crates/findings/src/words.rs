@@ -54,9 +54,10 @@ pub fn percent(share: f64) -> String {
 pub fn duration(ns: u64) -> String {
     match ns {
         0..1_000 => format!("{ns} ns"),
-        1_000..1_000_000 => format!("{:.1} us", ns as f64 / 1e3),
-        1_000_000..1_000_000_000 => format!("{:.1} ms", ns as f64 / 1e6),
-        1_000_000_000..120_000_000_000 => format!("{:.2} s", ns as f64 / 1e9),
+        // What would be rounded to 1000.0 is the next unit's.
+        1_000..999_950 => format!("{:.1} us", ns as f64 / 1e3),
+        999_950..999_950_000 => format!("{:.1} ms", ns as f64 / 1e6),
+        999_950_000..120_000_000_000 => format!("{:.2} s", ns as f64 / 1e9),
         120_000_000_000..7_200_000_000_000 => format!("{:.1} min", ns as f64 / 6e10),
         _ => format!("{:.1} h", ns as f64 / 3.6e12),
     }
@@ -86,6 +87,7 @@ mod tests {
         assert_eq!(percent(0.000_1), "< 0.1 %");
         assert_eq!(percent(2.0), "200 %");
         assert_eq!(duration(1_500_000_000), "1.50 s");
+        assert_eq!([duration(999_949), duration(999_999), duration(999_999_999)], ["999.9 us", "1.0 ms", "1.00 s"]);
         assert_eq!(plural(1, "block"), "1 block");
         assert_eq!(plural(2000, "block"), "2,000 blocks");
     }

@@ -90,6 +90,20 @@ fn a_leak_grows_and_a_table_does_not() {
     assert!(cut.iter().all(|finding| finding.confidence.level == Level::Low));
 }
 
+/// A process that another one starts late in a recording is divided by its own life.
+#[test]
+fn a_leak_of_a_process_that_began_late_grows() {
+    let mut program = Program::new();
+    let leaky = program.stack(&["main", "handle", "session"]);
+    for _ in 0..1000 {
+        program.malloc(leaky, 200);
+    }
+    program.events.iter_mut().for_each(|event| event.time_ns += 60_000_000_000);
+    let leaks = of(&program, Kind::Leak, Options::default());
+    let [Finding { evidence: Evidence::Leak(leak), .. }] = &leaks[..] else { panic!("{leaks:?}") };
+    assert_eq!((leak.pattern, leak.born_by_eighth), (LeakPattern::Growing, [25_000; 8]));
+}
+
 #[test]
 fn nothing_is_found_in_nothing() {
     let (_, findings) = Program::new().findings(Options::default());
