@@ -10,7 +10,7 @@ function headline() {
   byId('bar-name').title = page.writer;
   const facts = [];
   facts.push(recording.allocator ? `allocator ${recording.allocator}` : 'allocator not known');
-  facts.push(`ran ${formatTime(recording.duration_ns)}`);
+  if (recording.duration_ns > 0) facts.push(`ran ${formatTime(recording.duration_ns)}`);
   facts.push(plural(recording.events, 'event'));
   if (recording.process) facts.push(recording.processes > 1 ? `${recording.process}, one of ${plural(recording.processes, 'process')}` : recording.process);
   else if (recording.processes > 1) facts.push(`${plural(recording.processes, 'process')} together`);
@@ -26,7 +26,7 @@ function headline() {
 
 function leadSentence(totals) {
   if (totals.allocations === 0) return ['The program asked for no memory while it was recorded.'];
-  const parts = ['At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}, ${formatTime(totals.peak_ns)} into the run. `];
+  const parts = ['At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}${totals.peak_ns > 0 ? `, ${formatTime(totals.peak_ns)} into the run` : ''}. `];
   const first = page.findings[0];
   if (first) {
     const { bytes, are } = headlineBytes(costOn(first, ALL));

@@ -3,6 +3,7 @@
 use super::lines::Line;
 use super::{Imported, Options};
 use crate::bundle::Meta;
+use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
 use crate::{Event, EventSink, Family, Flags, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
@@ -91,7 +92,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.reused_allowed = true;
     }
 
-    /// Sets the time of what follows, ns; it does not go back. Without a call, time counts events.
+    /// Sets the time of what follows, ns; it does not go back. Without a call, all times are 0: the order of rows says more than a made-up time.
     pub fn set_time(&mut self, time_ns: u64) {
         self.clock = Some(time_ns.min(i64::MAX as u64));
     }
@@ -111,7 +112,7 @@ impl<'s, S: EventSink> Book<'s, S> {
     }
 
     fn push(&mut self, event: Event) -> Result<(), TraceError> {
-        let event = Event { time_ns: self.clock.unwrap_or(self.rows), ..event };
+        let event = Event { time_ns: self.clock.unwrap_or(0), ..event };
         self.rows += 1;
         self.sink.push(&event)
     }
@@ -124,6 +125,7 @@ impl<'s, S: EventSink> Book<'s, S> {
             event.flags = event.flags.with(Flags::FAILED);
             return self.push(event);
         };
+        self.bounded(request, line)?;
         if let Some(object) = self.live.insert((who.process, name), self.born) {
             if !self.reused_allowed {
                 let what = format!("{}: {name:#x} is allocated, but it was allocated before and never freed", at(line));
@@ -154,6 +156,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         let mut event = Event { op: Op::Realloc, object, ..request_event(who, request) };
         match new {
             None => event.flags = event.flags.with(Flags::FAILED),
+            Some(_) if request.size > SIZE_MAX => return self.bounded(request, line),
             Some(new) if new == old => {}
             Some(new) => {
                 self.live.remove(&(who.process, old));
@@ -176,7 +179,7 @@ impl<'s, S: EventSink> Book<'s, S> {
     /// A named moment.
     pub fn mark(&mut self, who: Who, name: &str) -> Result<(), TraceError> {
         let row = self.out.tables.marks.len() as u64;
-        let time_ns = self.clock.unwrap_or(self.rows);
+        let time_ns = self.clock.unwrap_or(0);
         self.out.tables.marks.push(Mark { name: name.into(), time_ns, process: Some(who.process) });
         self.push(Event { op: Op::Mark, object: row, process: who.process, thread: who.thread, ..Event::default() })
     }
@@ -184,6 +187,15 @@ impl<'s, S: EventSink> Book<'s, S> {
     /// A line that says nothing of allocations was passed over.
     pub fn ignore(&mut self) {
         self.ignored += 1;
+    }
+
+    /// A request that was granted is not larger than an address space: analyses and replays count on it.
+    fn bounded(&self, request: Request, line: &Line) -> Result<(), TraceError> {
+        if request.size <= SIZE_MAX {
+            return Ok(());
+        }
+        let what = "size of a block that was given";
+        Err(TraceError::Limit { path: self.options.name.clone(), place: at(line), what, found: request.size, limit: SIZE_MAX })
     }
 
     fn unknown(&mut self, done: &str, name: u64, line: &Line) -> Result<(), TraceError> {
@@ -211,7 +223,7 @@ impl<'s, S: EventSink> Book<'s, S> {
         say(self.reused, "allocations of an address that was still live: the old object is taken as freed there");
         say(self.ignored, "lines that are not about allocations were passed over");
         if self.clock.is_none() {
-            losses.push("the trace has no time stamps: time_ns counts events".into());
+            losses.push("the trace has no time stamps".into());
         }
         if self.out.tables.processes.is_empty() {
             self.who(0, 0);

@@ -155,8 +155,10 @@ fn memory_replay_with_and_without_times() {
         (Op::Alloc, 2, 104, 4, Flags::default()),
         (Op::Free, 1, 0, 0, Flags::default()),
     ];
-    let (events, _) = imported(plain.as_bytes(), false).unwrap();
+    let (events, done) = imported(plain.as_bytes(), false).unwrap();
     assert_eq!(brief(&events), expected);
+    assert!(events.iter().all(|event| event.time_ns == 0), "no time is made up");
+    assert_eq!(done.meta.losses, ["the trace has no time stamps"]);
     let (events, done) = imported(timed.as_bytes(), false).unwrap();
     assert_eq!(brief(&events), expected);
     assert_eq!(events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [10, 30, 50, 70, 80]);
@@ -172,6 +174,8 @@ fn what_is_wrong_is_said_with_its_line() {
         message("a 18446744073709551616 0 1\n"),
         message("1: malloc 0x10 5\n1: malloc 0x10 6\n"),
         message("1: malloc 0x10\n"),
+        message("1: malloc 0x10 18446744073709551615\n"),
+        message("1: malloc 0x10 5\n1: realloc 0x20 0x10 18446744073709551615\n"),
         message("1: calloc 0x10 18446744073709551615 2\n"),
         message("1: free 0x10 5\n"),
         message("1 1 malloc(5)\n"),

@@ -18,6 +18,7 @@ mod slots;
 
 pub use cache::cached;
 pub use compiler::compile;
+pub(crate) use encoding::SIZE_MAX;
 pub use encoding::{Corrupt, Step, decode, slot_at};
 pub use file::{Checkpoint, Facts, Program};
 
