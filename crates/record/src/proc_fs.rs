@@ -46,8 +46,8 @@ pub fn runs(pid: u32, start_ticks: u64) -> bool {
     Stat::read(pid).is_some_and(|stat| stat.runs() && (start_ticks == 0 || stat.start_ticks == start_ticks))
 }
 
-/// Resident and resident anonymous bytes, as `/proc/PID/status` states them. The kernel counts both in batches for each
-/// processor, so that they may be some hundred KiB behind; exact figures (smaps_rollup) would stop the target for as long as
+/// Resident and resident anonymous bytes, as `/proc/PID/status` states them. The kernel counts both in batches of
+/// max(32, 2 a processor) pages for each processor, so that with two they may be 256 KiB off; exact figures (smaps_rollup) would stop the target for as long as
 /// its page tables take to walk.
 pub fn memory(pid: u32) -> Option<(u64, u64)> {
     memory_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)

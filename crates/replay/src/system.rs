@@ -4,9 +4,9 @@ use std::ffi::CStr;
 
 /// Bytes of anonymous memory that are resident.
 ///
-/// From the page tables (`/proc/self/smaps_rollup`), which is exact; `RssAnon` in `/proc/self/status` comes from
-/// counters that each CPU keeps for itself and was seen some hundred KiB off, as much as a small program's heap. It is used where
-/// there is no rollup. `None` where neither can be read.
+/// From the page tables (`/proc/self/smaps_rollup`), which is exact. `RssAnon` in `/proc/self/status` comes from
+/// counters that each CPU keeps for itself and adds to the sum in batches (the kernel's `percpu_counter`: of max(32, 2 a CPU) pages), so that
+/// with 2 CPUs it may be 256 KiB off, as much as a small program's heap. It is used where there is no rollup. `None` where neither can be read.
 pub fn anonymous_bytes() -> Option<u64> {
     read_field(c"/proc/self/smaps_rollup", b"\nAnonymous:").or_else(|| read_field(c"/proc/self/status", b"\nRssAnon:"))
 }
