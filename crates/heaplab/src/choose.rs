@@ -3,6 +3,7 @@
 use anyhow::{Context, Result, bail};
 use heaplab_profile::{At, process_peaks};
 use heaplab_trace::{
+    TraceError,
     bundle::{Bundle, Selection},
     tables::{Process, Tables},
 };
@@ -32,6 +33,15 @@ pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
             let there: Vec<String> = processes.iter().map(|process| format!("{} {}", process.pid, program_name(process))).collect();
             bail!("no process is called {wanted:?}; there are: {}", there.join(", "))
         }
+    }
+}
+
+/// The same error with the recording's name: a pass over events does not know whose they are.
+pub fn of_recording(bundle: &Bundle) -> impl FnOnce(TraceError) -> TraceError {
+    let path = bundle.path().join("events.parquet");
+    move |error| match error {
+        TraceError::Order { row, what, .. } => TraceError::Order { path, row, what },
+        other => other,
     }
 }
 
@@ -74,9 +84,9 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
     Ok(Moment::At(At::Time(time)))
 }
 
-/// A time such as `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
+/// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
 fn nanoseconds(text: &str) -> Option<u64> {
-    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9)];
+    let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
     let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
     let nanoseconds = number.trim().parse::<f64>().ok()? * factor;
     (nanoseconds >= 0.0 && nanoseconds < u64::MAX as f64).then(|| nanoseconds.round() as u64)
@@ -93,6 +103,7 @@ mod tests {
         assert_eq!(nanoseconds("300ms"), Some(300_000_000));
         assert_eq!(nanoseconds("2us"), Some(2_000));
         assert_eq!(nanoseconds("7ns"), Some(7));
+        assert_eq!(nanoseconds("2min"), Some(120_000_000_000));
         for text in ["", "5", "s", "-1s", "nans", "infs", "1e30s", "1 m"] {
             assert_eq!(nanoseconds(text), None, "{text}");
         }

@@ -2,11 +2,13 @@
 //!
 //! Parse, call, print. Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line could not be understood.
 
+#[macro_use]
+mod output;
+
 mod bundled;
 mod choose;
 mod commands;
 mod heaps;
-mod output;
 mod replayed;
 mod studies;
 
@@ -54,9 +56,25 @@ enum Command {
 fn main() -> ExitCode {
     let command = CommandLine::parse().command.unwrap_or(Command::Tour(commands::tour::Args::default()));
     run(command).unwrap_or_else(|error| {
-        eprintln!("heaplab: {error:#}");
+        if error.is::<output::ReaderGone>() {
+            return ExitCode::SUCCESS;
+        }
+        eprintln!("heaplab: {}", message(&error));
         ExitCode::from(1)
     })
+}
+
+/// An error and its causes, but for those that the error before them has said already.
+fn message(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 /// Runs a command line given as words, the program's name first, as if a user had typed it.

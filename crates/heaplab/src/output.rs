@@ -1,11 +1,61 @@
-//! Files that appear whole or not at all, and `-` for standard output.
+//! Files that appear whole or not at all, `-` for standard output, and printing to readers that may have gone.
+//!
+//! The standard library's `println!` and `eprintln!` panic when the reader of a pipe has seen enough (`| head`). The macros here take their
+//! place in the whole program: [`println!`] and [`print!`] give a `Result`, [`eprintln!`] gives up in silence.
 
 use anyhow::{Context, Result, bail};
 use std::{
+    fmt,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
     path::Path,
 };
+
+/// Standard output's reader has gone. It has seen what it wanted to see, so that this ends a command and is no failure of it.
+#[derive(Debug)]
+pub struct ReaderGone;
+
+impl fmt::Display for ReaderGone {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str("nobody reads standard output any more")
+    }
+}
+
+impl std::error::Error for ReaderGone {}
+
+macro_rules! print {
+    ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
+}
+
+macro_rules! println {
+    ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+macro_rules! eprintln {
+    ($($text:tt)*) => { $crate::output::note(format_args!("{}\n", format_args!($($text)*))) };
+}
+
+/// Writes to standard output.
+///
+/// # Errors
+/// [`ReaderGone`], or standard output cannot be written.
+pub fn print(text: fmt::Arguments) -> Result<()> {
+    let mut out = io::stdout().lock();
+    written(out.write_fmt(text).and_then(|()| out.flush()))
+}
+
+/// Writes to standard error, where one still reads it.
+pub fn note(text: fmt::Arguments) {
+    let _ = io::stderr().lock().write_fmt(text);
+}
+
+/// What became of writing to standard output.
+fn written(result: io::Result<()>) -> Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Err(ReaderGone.into()),
+        other => other.context("cannot write to standard output"),
+    }
+}
 
 /// Gives `write` a place to write to, and puts what it wrote where `path` says: standard output for `-`, else a file that
 /// appears under its name when it is complete and replaces what was there. Where `write` fails, nothing is left behind.
@@ -19,8 +69,11 @@ pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) ->
             bail!("standard output is a terminal and this format is binary: write to a file with -o FILE, or into a pipe");
         }
         let mut out = BufWriter::new(out);
-        write(&mut out)?;
-        return out.flush().context("cannot write to standard output");
+        return match write(&mut out) {
+            Err(error) if has_lost_its_reader(&error) => Err(ReaderGone.into()),
+            Err(error) => Err(error),
+            Ok(()) => written(out.flush()),
+        };
     }
     // Written in place where that is no regular file (/dev/null, a pipe): such a name must not be replaced.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
@@ -40,6 +93,11 @@ pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) ->
         let _ = fs::remove_file(&hidden);
     }
     written
+}
+
+/// Whether an error of a writer to standard output comes from a reader that has gone.
+fn has_lost_its_reader(error: &anyhow::Error) -> bool {
+    error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }
 
 fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {

@@ -137,3 +137,30 @@ fn symbolize_names_frames_in_the_bundle_and_says_how_many() {
     assert_eq!(Bundle::open(&path).unwrap().tables(), named.tables());
     assert_eq!(heaplab(folder.path(), &["symbolize", "absent.heaplab"]).status.code(), Some(1));
 }
+
+/// Whoever reads the output may have seen enough (`| head`), and nobody may read the errors: neither is a failure, let alone a panic.
+#[test]
+fn closed_pipes_end_a_command_quietly() {
+    let folder = tempfile::tempdir().unwrap();
+    bundle(folder.path());
+    let closed = || std::io::pipe().unwrap().1;
+    let commands: [&[&str]; 9] = [
+        &["report", "two.heaplab"],
+        &["report", "two.heaplab", "--json"],
+        &["export", "two.heaplab", "--format", "collapsed", "--output", "-"],
+        &["export", "two.heaplab", "--format", "pprof", "--output", "-"],
+        &["symbolize", "two.heaplab"],
+        &["heaps"],
+        &["heaps", "--json"],
+        &["study"],
+        &["replay", "two.heaplab", "--on", "glibc", "--space"],
+    ];
+    for arguments in commands {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+        let out = command.args(arguments).current_dir(folder.path()).stdout(closed()).output().unwrap();
+        assert_eq!((out.status.code(), text(&out.stderr)), (Some(0), String::new()), "{arguments:?}");
+    }
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    let status = command.args(["report", "missing.heaplab"]).current_dir(folder.path()).stdout(closed()).stderr(closed()).status().unwrap();
+    assert_eq!(status.code(), Some(1));
+}

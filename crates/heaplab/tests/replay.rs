@@ -76,6 +76,37 @@ fn what_is_no_heap_is_a_usage_error() {
     let output = heaplab(&["--on", "glibc,tcmalloc"], &bundle);
     assert_eq!(output.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&output.stderr).contains("there is no heap \"tcmalloc\""));
+    for margin in ["nan", "inf", "101"] {
+        assert_eq!(heaplab(&["--space", "--margin", margin], &bundle).status.code(), Some(2), "{margin}");
+    }
     let missing = heaplab(&[], &folder.path().join("none.heaplab"));
+    let reason = String::from_utf8_lossy(&missing.stderr).into_owned();
+    assert_eq!(reason.matches("No such file").count(), 1, "{reason}");
     assert_eq!(missing.status.code(), Some(1));
+}
+
+/// `lib:` with a real allocator, the one of the system that most programs preload.
+#[test]
+fn a_library_that_is_a_heap() {
+    let library = ["x86_64", "aarch64"].map(|machine| format!("/usr/lib/{machine}-linux-gnu/libjemalloc.so.2"));
+    let Some(library) = library.iter().find(|path| Path::new(path).exists()) else {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "libjemalloc2 is to be installed");
+        eprintln!("skipped: libjemalloc.so.2 is not installed");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path());
+    let library = format!("lib:{library}");
+    let output = heaplab(&["--space", "--verify", "--on", &format!("jemalloc,{library}"), "--json"], &bundle);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(results["heaps"][1]["heap"], library);
+    assert_eq!(results["heaps"][1]["failures"], serde_json::json!([]));
+    let peak = |heap: usize| results["heaps"][heap]["space"]["peak_resident_bytes"].as_u64().unwrap();
+    // 4,000 blocks of 1,024 usable bytes, and what jemalloc keeps about them.
+    assert!((4_096_000..6_000_000).contains(&peak(1)), "{} against {} built in", peak(1), peak(0));
+    let text = heaplab(&["--space", "--on", &format!("jemalloc,{library}")], &bundle).stdout;
+    let text = String::from_utf8(text).unwrap();
+    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(!text.contains("1 cells") && !text.contains("1 blocks"), "{text}");
 }

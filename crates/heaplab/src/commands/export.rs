@@ -106,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let mut detail = Detail::new(bundle.meta().duration_ns > 0);
-    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, &mut detail)?;
+    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, &mut detail).map_err(choose::of_recording(&bundle))?;
     let about = about(&bundle, selection);
     let export = Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
     output::write(&args.output, format == Format::Pprof, |mut out| Ok(export.write(format, &mut out)?))?;

@@ -30,9 +30,9 @@ struct Row {
 pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         let rows: Vec<Row> = HEAPS.iter().map(|heap| Row { heap, version: version(heap.kind) }).collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?);
+        println!("{}", serde_json::to_string_pretty(&rows)?)?;
     } else {
-        print!("{}", text(version)?);
+        print!("{}", text(version)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

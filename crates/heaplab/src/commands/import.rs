@@ -95,7 +95,7 @@ fn open(args: &Args) -> Result<(Box<dyn BufRead>, ProgressBar)> {
 fn say(args: &Args, bundle: &Bundle) -> Result<()> {
     let meta = bundle.meta();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(meta)?);
+        println!("{}", serde_json::to_string_pretty(meta)?)?;
         return Ok(());
     }
     let (processes, threads) = (bundle.tables().processes.len(), bundle.tables().threads.len());
@@ -106,9 +106,9 @@ fn say(args: &Args, bundle: &Bundle) -> Result<()> {
         meta.objects,
         if processes == 1 { "" } else { "es" },
         if threads == 1 { "" } else { "s" },
-    );
+    )?;
     for loss in &meta.losses {
-        println!("  {loss}");
+        println!("  {loss}")?;
     }
     Ok(())
 }

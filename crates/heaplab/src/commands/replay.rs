@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long)]
     verify: bool,
     /// Differences within this many percent are called equivalent
-    #[arg(long, value_name = "PERCENT", default_value_t = 3.0)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 3.0, value_parser = percent)]
     margin: f64,
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
@@ -87,6 +87,10 @@ fn touch(text: &str) -> Result<Touch, String> {
         "none" => Ok(Touch::None),
         _ => Err("all, known or none".into()),
     }
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| "a number from 0 to 100".into())
 }
 
 fn shard(text: &str) -> Result<(u32, u32), String> {
@@ -132,9 +136,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
     }
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&results)?);
+        println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
-        print!("{}", show::results(&results));
+        print!("{}", show::results(&results))?;
     }
     let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
     let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());
@@ -189,7 +193,7 @@ fn serve_cell() -> Result<ExitCode> {
     std::io::stdin().read_to_string(&mut question).context("cannot read the cell's request")?;
     let request: CellRequest = serde_json::from_str(&question).context("standard input is not a cell's request")?;
     let report = heaps::serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
-    println!("{}", serde_json::to_string(&report)?);
+    println!("{}", serde_json::to_string(&report)?)?;
     Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }
 

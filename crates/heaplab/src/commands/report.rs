@@ -11,11 +11,11 @@ mod text;
 
 use crate::output;
 use analysis::Analysis;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
 use heaplab_trace::bundle::Bundle;
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -94,20 +94,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     let written = if args.json {
-        json::document(&bundle, &analysis, &shown).and_then(|text| print(&text))
+        json::document(&bundle, &analysis, &shown).and_then(|text| print!("{text}"))
     } else {
         let (width, colour) = terminal();
-        print(&text::report(&bundle, &analysis, &shown, &text::Look { width, colour, top: args.top }))
+        print!("{}", text::report(&bundle, &analysis, &shown, &text::Look { width, colour, top: args.top }))
     };
     written.map(|()| ExitCode::SUCCESS)
-}
-
-/// A reader that has seen enough (`| head`) is no error.
-fn print(text: &str) -> Result<()> {
-    match std::io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.context("cannot write to standard output"),
-    }
 }
 
 /// Columns to fill and whether colours are wanted.

@@ -31,7 +31,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let Some(name) = &args.name else {
         for study in STUDIES {
-            println!("{:20} {}", study.name, study.title);
+            println!("{:20} {}", study.name, study.title)?;
         }
         return Ok(ExitCode::SUCCESS);
     };
@@ -41,9 +41,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let outcomes = measure(study, &args.only)?;
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&outcomes)?);
+        println!("{}", serde_json::to_string_pretty(&outcomes)?)?;
     } else {
-        print(study, &outcomes);
+        print(study, &outcomes)?;
     }
     let broken = outcomes.iter().filter(|outcome| outcome.claim.exact && outcome.now.as_deref() != Some(&outcome.claim.measured)).count();
     if broken > 0 {
@@ -69,8 +69,8 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-fn print(study: &Study, outcomes: &[Outcome]) {
-    println!("{}\n", study.title);
+fn print(study: &Study, outcomes: &[Outcome]) -> Result<()> {
+    println!("{}\n", study.title)?;
     let mut table = Table::new();
     table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
     if !table.is_tty() {
@@ -86,5 +86,5 @@ fn print(study: &Study, outcomes: &[Outcome]) {
             format!("{verdict}\n{}", claim.why),
         ]);
     }
-    println!("{table}");
+    println!("{table}")
 }

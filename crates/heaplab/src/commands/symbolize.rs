@@ -8,11 +8,7 @@ use heaplab_record::symbolize::{SymbolizedModule, symbolize};
 use heaplab_symbols::Options;
 use heaplab_trace::bundle::Bundle;
 use serde_json::json;
-use std::{
-    io::{self, Write},
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{path::PathBuf, process::ExitCode};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -45,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let modules = symbolize(&mut tables, &options);
     bundle.rewrite_frames(tables.frames)?;
     let text = if args.json { serde_json::to_string_pretty(&as_json(&modules))? + "\n" } else { as_text(&modules) };
-    io::stdout().write_all(text.as_bytes())?;
+    print!("{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 

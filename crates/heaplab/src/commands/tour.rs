@@ -34,22 +34,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let recording = args.into.join("sqlite.heaplab");
     let page = args.into.join("report.html");
     bundled::unpack_sqlite(&recording)?;
-    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps.");
-    println!("This is a recording of sqlite3 that heaplab carries (traces/sqlite-tour.sql). Its report:\n");
+    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps.")?;
+    println!("This is a recording of sqlite3 that heaplab carries (traces/sqlite-tour.sql). Its report:\n")?;
     step(&["report", text(&recording)?])?;
-    println!("\nThe same workload on every heap that is built in:\n");
+    println!("\nThe same workload on every heap that is built in:\n")?;
     let heaps = crate::heaps::built_in().join(",");
     step(&["replay", text(&recording)?, "--on", &heaps, "--reps", &args.reps.to_string()])?;
-    println!("\nAll of it as one page, to open in a browser:\n");
+    println!("\nAll of it as one page, to open in a browser:\n")?;
     step(&["report", text(&recording)?, "--html", text(&page)?])?;
     println!(
         "\nYour own program next:\n  heaplab record -o app.heaplab -- PROGRAM ARGUMENTS\n  heaplab report app.heaplab --html app.html"
-    );
+    )?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn step(arguments: &[&str]) -> Result<()> {
-    println!("$ heaplab {}\n", arguments.join(" "));
+    println!("$ heaplab {}\n", arguments.join(" "))?;
     crate::run_line(&[&["heaplab"], arguments].concat()).map(|_| ())
 }
 

@@ -2,6 +2,7 @@
 
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Comparison, Estimate, HeapResult, Measure, Results, Touch};
+use heaplab_experiment::verdict::plural;
 use std::fmt::Write;
 
 /// Columns of a terminal.
@@ -27,14 +28,14 @@ pub fn results(results: &Results) -> String {
 fn heading(results: &Results) -> String {
     let (workload, settings) = (&results.workload, &results.settings);
     let program = workload.program.split_whitespace().next().unwrap_or("the workload");
-    let order = if settings.threads { format!("{} threads", workload.threads) } else { String::from("recorded order on one thread") };
+    let order = if settings.threads { plural(workload.threads, "thread") } else { String::from("recorded order on one thread") };
     let touch = match settings.touch {
         Touch::All => "every block is written",
         Touch::Known => "blocks are written but for those asked for zeroed",
         Touch::None => "no block is written",
     };
     let timed = results.heaps.iter().any(|heap| heap.time.is_some());
-    let blocks = if timed { format!("; {} blocks of {} passes", settings.reps, settings.passes) } else { String::new() };
+    let blocks = if timed { format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass")) } else { String::new() };
     let text = format!(
         "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}{blocks}.",
         workload.events,
@@ -59,8 +60,12 @@ fn table(results: &Results) -> String {
 
 fn row(results: &Results, heap: &HeapResult) -> Vec<String> {
     let find = |measure| results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
-    let name =
-        if heap.version.is_empty() || heap.version == heap.heap { heap.heap.clone() } else { format!("{}\n{}", heap.heap, heap.version) };
+    // A library's version is its path, which its name says already.
+    let name = if heap.version.is_empty() || heap.heap.contains(&heap.version) {
+        heap.heap.clone()
+    } else {
+        format!("{}\n{}", heap.heap, heap.version)
+    };
     let mut cells = vec![name];
     match &heap.space {
         Some(space) => {
@@ -88,8 +93,8 @@ fn ratio(comparison: &Comparison) -> String {
 }
 
 fn range(estimate: Estimate, digits: usize) -> String {
-    let Estimate { value, low, high } = estimate;
-    if low == high { format!("{value:.digits$}") } else { format!("{value:.digits$}\n{low:.digits$} to {high:.digits$}") }
+    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(|number| format!("{number:.digits$}"));
+    if low == high { value } else { format!("{value}\n{low} to {high}") }
 }
 
 /// Bytes with a unit and three or four figures.

@@ -49,7 +49,7 @@ pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, mome
     });
     let options = heaplab_profile::Options { moments, ..heaplab_profile::Options::default() };
     let mut events = Watched::new(bundle, selection, "reading")?;
-    let profile = profile(tables, &mut events, &options, &mut detectors)?;
+    let profile = profile(tables, &mut events, &options, &mut detectors).map_err(choose::of_recording(bundle))?;
     let findings = detectors.finish(tables, &profile);
     Ok(Analysis { process, peaks: Vec::new(), profile, findings })
 }

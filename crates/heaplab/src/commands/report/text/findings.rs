@@ -115,7 +115,12 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
     if kept.is_empty() {
         paint.wrapped("", &format!("{held}; no place that asked once holds a thousandth of the peak."));
     } else {
-        paint.wrapped("", &format!("{held}. What grew with the run is above, as a finding; this came at one time:"));
+        let grew = if kept.len() < analysis.findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).count() {
+            "What grew with the run is above, as a finding; this came at one time:"
+        } else {
+            "None of it grew with the run:"
+        };
+        paint.wrapped("", &format!("{held}. {grew}"));
     }
     for finding in kept.iter().take(most) {
         paint.line(&format!("  {:>10}  {}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));

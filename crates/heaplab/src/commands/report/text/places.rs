@@ -85,7 +85,8 @@ pub fn moments(paint: &mut Paint, tables: &Tables, shown: &Shown, most: usize) {
     match shown {
         Shown::Nothing => {}
         Shown::At { moment } => {
-            paint.heading(&format!("At {} ({}, after event {})", moment.name, duration(moment.time_ns), count(moment.row)));
+            let time = if moment.time_ns > 0 { format!("{}, ", duration(moment.time_ns)) } else { String::new() };
+            paint.heading(&format!("At {} ({time}after event {})", moment.name, count(moment.row)));
             paint.line(&format!("{} live in {}", bytes(moment.live.bytes), plural(moment.live.objects, "object")));
             let live = moment.stacks.iter().filter(|row| row.live.objects > 0);
             show(paint, tables, live.map(|row| (row.stack, row.live.bytes as i64, row.live.objects as i64)), moment.live.bytes, most);
