@@ -163,8 +163,28 @@ fn a_heap_that_gives_nothing_is_named_with_the_request() {
     assert!(reason.starts_with("the heap returned NULL for"), "{reason}");
 }
 
+/// Whether this is the process in which `test` runs alone: what is resident belongs to a process, and the other tests of this one allocate
+/// meanwhile. Where it is not, runs that process; its failure is the test's.
+fn is_alone(test: &str) -> bool {
+    const ALONE: &str = "HEAPLAB_TEST_ALONE";
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let mut command = std::process::Command::new(std::env::current_exe().unwrap());
+    let output = command.args(["--exact", test, "--nocapture"]).env(ALONE, "1").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("1 passed"), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    false
+}
+
+/// What a heap keeps for itself beside a few blocks; a huge page where the system gives those unasked.
+const KEPT_BYTES: u64 = 3 << 20;
+
 #[test]
 fn space_follows_what_is_held() {
+    if !is_alone("space_follows_what_is_held") {
+        return;
+    }
     let size = 1 << 20;
     let mut events: Vec<Event> = (0..32).map(|object| Event { object, size, ..Event::default() }).collect();
     events.extend((0..32).map(|object| Event { op: Op::Free, object, ..Event::default() }));
@@ -174,15 +194,19 @@ fn space_follows_what_is_held() {
     };
     assert_eq!(report.samples.len(), program.checkpoints().len());
     for (checkpoint, sample) in program.checkpoints().iter().zip(&report.samples) {
-        let grown = sample.anonymous_bytes.saturating_sub(report.baseline_bytes);
-        // Other tests of this process hold memory too; what this program holds is the floor.
-        assert!(grown + (1 << 20) >= checkpoint.requested_bytes, "{checkpoint:?} {sample:?}");
+        // glibc's pages were in use a little before; freed blocks may stay.
+        let grown = sample.anonymous_bytes - report.baseline_bytes;
+        assert!(grown + (128 << 10) >= checkpoint.requested_bytes, "{checkpoint:?} {sample:?}");
+        assert!(grown <= 32 * size + KEPT_BYTES, "{checkpoint:?} {sample:?}");
     }
     assert!(report.trimmed_bytes.is_some());
 }
 
 #[test]
 fn zeroed_blocks_stay_untouched_under_the_known_policy() {
+    if !is_alone("zeroed_blocks_stay_untouched_under_the_known_policy") {
+        return;
+    }
     let size = 64 << 20;
     let events = [Event { size, flags: Flags::ZEROED, ..Event::default() }];
     let program = program(&events);
@@ -191,9 +215,9 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
         let CellReport::Space(report) = cell::run(System(Glibc), || Glibc.version(), &program, &asked) else { panic!("no report") };
         report.samples[0].anonymous_bytes - report.baseline_bytes
     };
-    assert!(grown(Touch::Known) < size / 2);
-    // Other tests of this process may give back memory meanwhile.
-    assert!(grown(Touch::All) >= size / 8 * 7);
+    let (known, all) = (grown(Touch::Known), grown(Touch::All));
+    assert!(known < KEPT_BYTES, "{known} bytes became resident");
+    assert!((size..size + KEPT_BYTES).contains(&all), "{all} bytes became resident");
 }
 
 /// A verified heap that threads share; what it finds wrong is kept.
