@@ -1,6 +1,14 @@
 /* The preload object as one translation unit, so that hot paths are inlined across its files. In the order in which they build on
  * one another: the kernel, the process file, modules, unwinding, stacks, rings, hooks. layout.h says what is shared with whom. */
 #define _GNU_SOURCE
+#include <sys/cdefs.h>
+/* glibc's headers promise the compiler that its functions call nothing in the file that calls them ("leaf"), so that a store to
+ * a static variable may be moved behind such a call. dlsym, on_exit and pthread_setspecific allocate: they do call us. */
+#undef __LEAF
+#define __LEAF
+#undef __LEAF_ATTR
+#define __LEAF_ATTR
+
 #include <errno.h>
 #include <string.h>
 
