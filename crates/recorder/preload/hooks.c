@@ -32,6 +32,7 @@ static struct {
     size_t (*malloc_usable_size)(void *);
     struct range allocator; /* the module that malloc lies in */
     struct range internal;  /* the same, unless it is libc: its malloc calls nobody, and its strdup is a handler's malloc */
+    struct range recorder;  /* this object */
 } next = {
     .malloc = boot_malloc,
     .free = boot_free,
@@ -107,6 +108,7 @@ static bool resolve(void)
     next.allocator = code_of((void *)malloc_found);
     if (!in_range(next.allocator, (uintptr_t)dlsym(RTLD_NEXT, "strdup")))
         next.internal = next.allocator;
+    next.recorder = code_of((void *)resolve);
     /* an allocator without this function: libc's would misread its blocks */
     if (in_range(next.allocator, (uintptr_t)malloc_usable_size_found))
         next.usable = malloc_usable_size_found;
@@ -167,10 +169,11 @@ static size_t usable_not_known(void *block)
     return 0;
 }
 
-/* Whether a call that arrives while a hook is inside the allocator is the allocator's own. */
+/* Whether a call that arrives while a hook is inside the allocator is the allocator's own. Nothing here calls the public names, so
+ * that a call which returns to here was made by the allocator as its last act (a jump, as jemalloc's delete goes to free). */
 COLD static bool internal_call(uintptr_t caller)
 {
-    return in_range(next.internal, caller);
+    return in_range(next.internal, caller) || (next.internal.end && in_range(next.recorder, caller));
 }
 
 #define ENTERED(at) (unlikely(inside) && internal_call((at).ip))

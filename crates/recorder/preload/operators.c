@@ -2,7 +2,8 @@
  *
  * Where they are libstdc++'s or libc++'s they call malloc and free and are recorded there: the hooks below only pass the call
  * on, as a jump, so that not even a frame is seen of them. Where the allocator brings its own (jemalloc, mimalloc, tcmalloc),
- * they would bypass malloc; then the hooks record, as family "new".
+ * they may bypass malloc; then the hooks record, as family "new", and those that do call malloc after all (jemalloc's deletes and
+ * aligned news) call it from inside of the allocator.
  *
  * Being preloaded, these definitions also win for C++ libraries that a C program loads later with RTLD_LOCAL, where the search
  * order after us holds no operator new at all. Those get malloc and free, which is what the library's own would call; only
@@ -79,7 +80,10 @@ COLD static void *new_without_next(struct registers at, size_t size, size_t seco
             if (!(found = next_operator.name))                                                                                    \
                 return new_without_next(at, size, second, third, align, #name);                                                   \
         }                                                                                                                         \
-        void *block = found(size, second, third); /* may throw: nothing here is to be undone then */                              \
+        uintptr_t outer = inside;                                                                                                 \
+        inside = at.sp; /* when it throws, this stays: only calls from the allocator's own code are then taken for its own */     \
+        void *block = found(size, second, third);                                                                                 \
+        inside = outer;                                                                                                           \
         if (!internal_call(at.ip))                                                                                                \
             record_allocation(at, block, size,                                                                                    \
                               (align ? aligned_properties(align) & ~(3ull << HL_FAMILY_SHIFT) : 0) | (uint64_t)HL_FAMILY_NEW << HL_FAMILY_SHIFT); \
@@ -105,10 +109,13 @@ static __attribute__((noinline)) void delete_slow(void *block, size_t second, si
     }
     if (!internal_call(at.ip))
         record_pair(at, block, HL_FREE);
+    uintptr_t outer = inside;
+    inside = at.sp;
     if (*found)
         (*found)((size_t)block, second, third);
     else
         next.free(block);
+    inside = outer;
 }
 
 #define NEWS(X)                                                                                                                   \

@@ -243,19 +243,26 @@ fn operators_are_recorded_once_and_still_throw() {
     }
     assert_eq!(sized(&images[0], ALLOC, 1280)[0].block().address % 128, 0);
     assert_eq!(images[0].of_kind(ALLOC_FAILED).count(), 2);
+}
 
-    // an allocator whose operator new goes past malloc
-    let mut d = start(Options::default());
-    let allocator = compile(d.folder.path(), "allocator.c", "allocator.so", &["-shared", "-fPIC", "-fno-builtin"]);
-    let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
-    let mut command = Command::new(program);
-    command.env("LD_PRELOAD", format!("{}:{}", d.preload.display(), allocator.display())).stdout(Stdio::null());
-    command.env(heaplab_recorder::SPOOL_VARIABLE, d.folder.path()).stderr(Stdio::null());
-    d.drain_until_exit(&mut command.spawn().unwrap());
-    let image = &d.finish()[0];
-    let block = sized(image, ALLOC, 70001);
-    assert_eq!((block.len(), block[0].block().family), (1, FAMILY_NEW as u8));
-    assert_eq!(image.of_kind(FREE).filter(|e| e.block().address == block[0].block().address).count(), 1);
+#[test]
+fn operators_of_another_allocator_are_recorded_once() {
+    for flags in [&["-shared", "-fPIC", "-fno-builtin"][..], &["-shared", "-fPIC", "-fno-builtin", "-DPUBLIC"]] {
+        let mut d = start(Options::default());
+        let allocator = compile(d.folder.path(), "allocator.c", "allocator.so", flags);
+        let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+        let mut command = Command::new(program);
+        command.env("LD_PRELOAD", format!("{}:{}", d.preload.display(), allocator.display())).stdout(Stdio::null());
+        command.env(heaplab_recorder::SPOOL_VARIABLE, d.folder.path()).stderr(Stdio::null());
+        d.drain_until_exit(&mut command.spawn().unwrap());
+        let image = &d.finish()[0];
+        for size in [70001, 1280] {
+            let block = sized(image, ALLOC, size);
+            assert_eq!((block.len(), block[0].block().family), (1, FAMILY_NEW as u8), "{size} {flags:?}");
+            let freed = image.of_kind(FREE).filter(|e| e.block().address == block[0].block().address).count();
+            assert_eq!(freed, 1, "{size} {flags:?}");
+        }
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 /* A small allocator to preload beside the recorder: safe in signal handlers, calls its own public malloc (as careless ones do),
- * and brings an operator new that goes past malloc. Never gives memory back. */
+ * and brings an operator new that goes past malloc (-DPUBLIC: through its public malloc, as jemalloc's do). Never gives memory
+ * back. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -42,9 +43,18 @@ void *realloc(void *old, size_t size)
 void *memalign(size_t alignment, size_t size) { return take(alignment, size); }
 void *aligned_alloc(size_t alignment, size_t size) { return take(alignment, size); }
 int posix_memalign(void **block, size_t alignment, size_t size) { return (*block = take(alignment, size)) ? 0 : ENOMEM; }
-void *_Znwm(size_t size) { return take(16, size); }
-void *_Znam(size_t size) { return take(16, size); }
-void _ZdlPv(void *block) { (void)block; }
-void _ZdlPvm(void *block, size_t size) { (void)block, (void)size; }
-void _ZdaPv(void *block) { (void)block; }
-void _ZdaPvm(void *block, size_t size) { (void)block, (void)size; }
+#ifdef PUBLIC
+#define TAKE malloc
+#define GIVE free
+#else
+#define TAKE(size) take(16, size)
+#define GIVE(block) (void)(block)
+#endif
+void *_Znwm(size_t size) { return TAKE(size); }
+void *_Znam(size_t size) { return TAKE(size); }
+void *_ZnwmSt11align_val_t(size_t size, size_t alignment) { return aligned_alloc(alignment, size); }
+void _ZdlPv(void *block) { GIVE(block); }
+void _ZdlPvm(void *block, size_t size) { GIVE(block), (void)size; }
+void _ZdlPvmSt11align_val_t(void *block, size_t size, size_t alignment) { GIVE(block), (void)size, (void)alignment; }
+void _ZdaPv(void *block) { GIVE(block); }
+void _ZdaPvm(void *block, size_t size) { GIVE(block), (void)size; }
