@@ -27,6 +27,33 @@ pub enum CellKind {
     Canary,
 }
 
+/// Paths that are no UTF-8 pass through JSON as bytes.
+mod any_path {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::os::unix::ffi::{OsStrExt, OsStringExt};
+    use std::path::{Path, PathBuf};
+
+    #[derive(Serialize, Deserialize)]
+    #[serde(untagged)]
+    enum Name {
+        Text(String),
+        Bytes(Vec<u8>),
+    }
+
+    pub fn serialize<S: Serializer>(path: &Path, to: S) -> Result<S::Ok, S::Error> {
+        let name = path.to_str().map_or_else(|| Name::Bytes(path.as_os_str().as_bytes().to_vec()), |text| Name::Text(text.into()));
+        name.serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<PathBuf, D::Error> {
+        Ok(match Name::deserialize(from)? {
+            Name::Text(text) => text.into(),
+            Name::Bytes(bytes) => OsString::from_vec(bytes).into(),
+        })
+    }
+}
+
 /// What is asked of a cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CellRequest {
@@ -35,6 +62,7 @@ pub struct CellRequest {
     /// What to measure.
     pub kind: CellKind,
     /// The replay program's file.
+    #[serde(with = "any_path")]
     pub program: PathBuf,
     /// Which blocks are written.
     pub touch: Touch,
