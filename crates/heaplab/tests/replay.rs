@@ -110,3 +110,13 @@ fn a_library_that_is_a_heap() {
     assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
     assert!(!text.contains("1 cells") && !text.contains("1 blocks"), "{text}");
 }
+
+#[test]
+fn a_folder_whose_name_is_not_utf8() {
+    use std::os::unix::ffi::OsStrExt;
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join(std::ffi::OsStr::from_bytes(b"caf\xe9.heaplab"));
+    std::fs::rename(bundle(folder.path()), &odd).unwrap();
+    let output = heaplab(&["--space", "--on", "glibc"], &odd);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+}

@@ -34,8 +34,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let recording = args.into.join("sqlite.heaplab");
     let page = args.into.join("report.html");
     bundled::unpack_sqlite(&recording)?;
-    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps.")?;
-    println!("This is a recording of sqlite3 that heaplab carries (traces/sqlite-tour.sql). Its report:\n")?;
+    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload")?;
+    println!("on other heaps. This is a recording of sqlite3 that it carries (traces/sqlite-tour.sql). Its report:\n")?;
     step(&["report", text(&recording)?])?;
     println!("\nThe same workload on every heap that is built in:\n")?;
     let heaps = crate::heaps::built_in().join(",");

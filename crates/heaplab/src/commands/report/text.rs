@@ -230,7 +230,7 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
 /// The document's table.
 fn counts(paint: &mut Paint, heading: &str, table: &CountsTable, most: usize) {
     paint.heading(heading);
-    paint.line(&format!("{} in {} lines:", plural(table.requests, "request"), count(table.lines)));
+    paint.line(&format!("{} in {}:", plural(table.requests, "request"), plural(table.lines, "line")));
     let rows = &table.rows[..most.min(table.rows.len())];
     let widest = |value: fn(&heaplab_findings::CountsRow) -> u64| rows.iter().map(|row| count(value(row)).len()).max().unwrap_or(1);
     let (counts, requests) = (widest(|row| row.count), widest(|row| row.request));

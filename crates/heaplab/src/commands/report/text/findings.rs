@@ -123,7 +123,12 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         paint.wrapped("", &format!("{held}. {grew}"));
     }
     for finding in kept.iter().take(most) {
-        paint.line(&format!("  {:>10}  {}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));
+        // A site that freed most of what it made and kept the rest is more suspicious than a table.
+        let freed = match &finding.evidence {
+            Evidence::Leak(leak) if leak.freed > 0 => format!("; the site's other {} were freed", count(leak.freed)),
+            _ => String::new(),
+        };
+        paint.line(&format!("  {:>10}  {}{freed}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));
         let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
         places::stack(paint, &lines, further);
     }

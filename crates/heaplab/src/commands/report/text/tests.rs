@@ -144,3 +144,39 @@ fn what_cannot_be_shown_is_said() {
     let error = moments::shown(&["end".into(), "peak".into()], true, &analysis.profile).unwrap_err().to_string();
     assert!(error.contains("name the earlier moment first"), "{error}");
 }
+
+/// A phase that ends early leaks every tenth block: it did not grow with the run, but its site freed the others.
+#[test]
+fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("phase.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    let tables = Tables {
+        frames: vec![
+            Frame { function: Some("load".into()), ..Frame::default() },
+            Frame { function: Some("work".into()), ..Frame::default() },
+        ],
+        stacks: [(0, 0), (0, 0), (0, 1)].map(|(parent, frame)| StackNode { parent, frame }).to_vec(),
+        processes: vec![Process { ended: Ended::Exited(0), ..Process::default() }],
+        threads: vec![Thread::default()],
+        ..Tables::default()
+    };
+    for object in 0..2000 {
+        let (stack, time_ns) = (if object < 500 { 1 } else { 2 }, 1000 + object * object);
+        writer.push(&Event { op: Op::Alloc, object, size: 300, stack, time_ns, ..Event::default() }).unwrap();
+        if object >= 500 || object % 10 > 0 {
+            writer.push(&Event { op: Op::Free, object, time_ns, ..Event::default() }).unwrap();
+        }
+    }
+    writer.finish(&tables, Meta::default()).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    let (selection, _) = analysis::select(&bundle, None).unwrap();
+    let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
+    let text = report(&bundle, &analysis, &moments::Shown::Nothing, &PIPED);
+    assert!(text.contains("2,000 requests in 1 line:"), "{text}");
+    let end = &text[text.find("Live at the end").unwrap()..];
+    assert!(
+        end.contains("None of it grew with the run:\n    14.6 KiB  50 objects; the site's other 450 were freed\n       load"),
+        "{text}"
+    );
+}
