@@ -164,3 +164,18 @@ fn closed_pipes_end_a_command_quietly() {
     let status = command.args(["report", "missing.heaplab"]).current_dir(folder.path()).stdout(closed()).stderr(closed()).status().unwrap();
     assert_eq!(status.code(), Some(1));
 }
+
+#[test]
+fn an_import_says_what_it_read_and_makes_up_no_time() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("trace.txt"), "1: malloc 0x10 20\n").unwrap();
+    let out = heaplab(folder.path(), &["import", "trace.txt", "-o", "one.heaplab"]);
+    assert_eq!(text(&out.stdout), "one.heaplab: 1 event, 1 object, 1 process, 1 thread\n  the trace has no time stamps\n");
+    let report = text(&heaplab(folder.path(), &["report", "one.heaplab"]).stdout);
+    assert!(report.contains("peak 20 bytes in 1 object at event 0,") && report.contains("· 1 event · no stacks ·"), "{report}");
+    fs::write(folder.path().join("trace.txt"), "1: malloc 0x10 18446744073709551615\n").unwrap();
+    let out = heaplab(folder.path(), &["import", "trace.txt", "-o", "huge.heaplab"]);
+    assert_eq!(out.status.code(), Some(1));
+    assert!(text(&out.stderr).starts_with("heaplab: trace.txt: line 1: "), "{}", text(&out.stderr));
+    assert!(!folder.path().join("huge.heaplab").exists());
+}

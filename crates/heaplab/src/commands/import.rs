@@ -1,6 +1,7 @@
 //! `heaplab import`: turn another tool's trace into a bundle.
 
 use anyhow::{Context, Result, bail};
+use heaplab_findings::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Options};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -100,12 +101,12 @@ fn say(args: &Args, bundle: &Bundle) -> Result<()> {
     }
     let (processes, threads) = (bundle.tables().processes.len(), bundle.tables().threads.len());
     println!(
-        "{}: {} events, {} objects, {processes} process{}, {threads} thread{}",
+        "{}: {}, {}, {processes} process{}, {}",
         args.output.display(),
-        meta.events,
-        meta.objects,
+        plural(meta.events, "event"),
+        plural(meta.objects, "object"),
         if processes == 1 { "" } else { "es" },
-        if threads == 1 { "" } else { "s" },
+        plural(threads as u64, "thread"),
     )?;
     for loss in &meta.losses {
         println!("  {loss}")?;

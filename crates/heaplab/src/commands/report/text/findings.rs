@@ -113,7 +113,7 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
     }
     let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
     if kept.is_empty() {
-        paint.wrapped("", &format!("{held}; no place that asked once holds a thousandth of the peak."));
+        paint.wrapped("", &format!("{held}; no place that asked once holds a thousandth of the peak and 1 KiB."));
     } else {
         let grew = if kept.len() < analysis.findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).count() {
             "What grew with the run is above, as a finding; this came at one time:"
