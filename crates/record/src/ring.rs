@@ -156,6 +156,9 @@ impl Ring {
     }
 }
 
+/// Largest block that an allocator can have given: with what it adds, what addresses of 48 bits reach.
+const BLOCK_BYTES_MAX: u64 = (1 << 48) - (1 << 32);
+
 /// What became of some words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parsed {
@@ -178,6 +181,9 @@ pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(&Record
         let (kind, stamp) = layout::stamp(first);
         let Some(length) = layout::record_words(kind, second) else { return (at, Parsed::Damaged) };
         let Some(record) = words.get(at..at + length as usize) else { break };
+        if matches!(kind, layout::ALLOC | layout::REALLOC) && record[2] > BLOCK_BYTES_MAX {
+            return (at, Parsed::Damaged);
+        }
         at += length as usize;
         if kind == layout::MARK {
             let name: Vec<u8> = record[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
@@ -280,6 +286,14 @@ mod tests {
         assert_eq!((realloc.stamp, realloc.after), (20, 26));
         let mark = next().unwrap();
         assert_eq!(&padded[mark.address as usize..][..mark.size as usize], b"loaded");
+    }
+
+    #[test]
+    fn a_block_larger_than_memory_is_no_record() {
+        let words = |kind: u8| [10 << 4 | u64::from(kind), 0x7000, u64::MAX / 2, 0];
+        let parsed = |kind: u8| encode(&words(kind), &mut Encoder::new(4096), |_| {});
+        assert_eq!(parsed(layout::ALLOC), (0, Parsed::Damaged));
+        assert_eq!(parsed(layout::ALLOC_FAILED), (4, Parsed::Whole), "anything may be asked for");
     }
 
     proptest! {
