@@ -61,6 +61,15 @@ fn memory_of(status: &str) -> Option<(u64, u64)> {
     Some((field("VmRSS:")?, field("RssAnon:")?))
 }
 
+/// The user that the process acts as (its effective user id).
+pub fn user(pid: u32) -> Option<u32> {
+    user_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn user_of(status: &str) -> Option<u32> {
+    status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
+}
+
 /// The executable that the process runs.
 pub fn executable(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()
@@ -137,5 +146,6 @@ mod tests {
     fn memory_is_read_in_bytes() {
         assert_eq!(memory_of("VmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some((12288, 4096)));
         assert_eq!(memory_of("VmRSS:\t    12 kB\n"), None);
+        assert_eq!(user_of("Umask:\t0022\nUid:\t0\t65534\t0\t65534\n"), Some(65534));
     }
 }

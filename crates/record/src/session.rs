@@ -157,9 +157,9 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         control,
         drainer,
         signals,
+        watch: Watch::new(child.id(), &spool),
         spool,
         pid: child.id(),
-        watch: Watch::new(child.id()),
         status: None,
         stopped: None,
         ending_signals: 0,
@@ -370,8 +370,9 @@ impl Session<'_> {
         if image.exit.is_some() || !normal_end || is_known || self.has_told(pid) {
             return;
         }
-        let reason =
-            String::from("ran without the recorder (it is static, has another C library, or LD_PRELOAD was taken out of its environment)");
+        let reason = String::from(
+            "ran without the recorder (it is static, has another C library, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
+        );
         let note = Note::Unrecorded { pid, executable: name.clone(), reason: reason.clone() };
         self.unrecorded.push(Unrecorded { pid, executable: PathBuf::from(name), reason });
         if self.stopped.is_none()

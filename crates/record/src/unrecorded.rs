@@ -2,7 +2,8 @@
 
 use crate::{diagnose, preload, proc_fs};
 use std::collections::{HashMap, HashSet};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 /// Processes looked at.
@@ -25,6 +26,8 @@ pub struct Unrecorded {
 #[derive(Debug)]
 pub struct Watch {
     root: u32,
+    /// The spool's path as it begins the names of its files.
+    spool: Vec<u8>,
     next: Instant,
     interval: Duration,
     /// Seen once without the recorder: perhaps only because its dynamic linker has not come to it.
@@ -33,10 +36,11 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// For the descendants of `root`, itself included.
-    pub fn new(root: u32) -> Watch {
+    /// For the descendants of `root`, itself included, that should record into `spool` (an absolute path).
+    pub fn new(root: u32, spool: &Path) -> Watch {
         let interval = Duration::from_millis(8);
-        Watch { root, next: Instant::now() + interval, interval, suspected: HashMap::new(), told: HashSet::new() }
+        let spool = [spool.as_os_str().as_bytes(), b"/"].concat();
+        Watch { root, spool, next: Instant::now() + interval, interval, suspected: HashMap::new(), told: HashSet::new() }
     }
 
     /// Those found since the last call.
@@ -50,7 +54,7 @@ impl Watch {
         let mut suspected = HashMap::new();
         let mut found = Vec::new();
         for pid in proc_fs::descendants(self.root, PROCESSES_MAX) {
-            if self.told.contains(&pid) || proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) != Some(false) {
+            if self.told.contains(&pid) || self.records(pid) {
                 continue;
             }
             let Some(executable) = proc_fs::executable(pid) else { continue };
@@ -64,6 +68,21 @@ impl Watch {
         self.suspected = suspected;
         found
     }
+
+    /// Whether the process records, as far as can be told. With the recorder loaded, only another user's is sure not to when it has
+    /// none of the spool's files: a child made by a raw clone has them from its first event on.
+    fn records(&self, pid: u32) -> bool {
+        match proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) {
+            Some(false) => false,
+            Some(true) => foreign_user(pid).is_none() || proc_fs::maps(pid, &self.spool) != Some(false),
+            None => true,
+        }
+    }
+}
+
+/// The user that the process acts as, if it is not ours.
+fn foreign_user(pid: u32) -> Option<u32> {
+    proc_fs::user(pid).filter(|user| *user != rustix::process::geteuid().as_raw())
 }
 
 fn reason(pid: u32, executable: &std::path::Path) -> String {
@@ -72,7 +91,9 @@ fn reason(pid: u32, executable: &std::path::Path) -> String {
     }
     let preloads = proc_fs::environment(pid, "LD_PRELOAD");
     let has_ours = preloads.is_some_and(|value| value.to_string_lossy().contains(preload::NAME_PREFIX));
-    if has_ours {
+    if let Some(user) = foreign_user(pid).filter(|_| proc_fs::maps(pid, preload::NAME_PREFIX.as_bytes()) == Some(true)) {
+        format!("runs as another user (number {user}), who may not write the spool")
+    } else if has_ours {
         String::from("has LD_PRELOAD in its environment, but its dynamic linker did not load the recorder")
     } else {
         String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment")

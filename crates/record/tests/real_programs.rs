@@ -3,7 +3,7 @@
 mod common;
 
 use common::{compile, counted, counted_events, options, record};
-use heaplab_record::{mark, session};
+use heaplab_record::{mark, session, session::Options};
 use heaplab_trace::tables::{Began, Ended};
 use heaplab_trace::{Flags, Op};
 use std::os::unix::ffi::OsStrExt;
@@ -184,6 +184,44 @@ fn a_cleaned_environment_is_noticed() {
     let recorded = session::record(&options(folder.path(), &[&"env", &"-i", &program]), &mut |_| {}).unwrap();
     assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
     assert!(recorded.unrecorded[0].reason.contains("LD_PRELOAD"), "{:?}", recorded.unrecorded);
+}
+
+#[test]
+fn a_program_that_becomes_another_user_is_noticed() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can become another user");
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let recorded =
+        session::record(&options(folder.path(), &[&"setpriv", &"--reuid=65534", &"--clear-groups", &"sleep", &"0.4"]), &mut |_| {});
+    let Ok(recorded) = recorded else {
+        eprintln!("skipped: there is no setpriv");
+        return;
+    };
+    assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
+    assert!(recorded.unrecorded[0].reason.contains("another user (number 65534)"), "{:?}", recorded.unrecorded);
+}
+
+#[test]
+fn a_recording_that_leaves_children_leaves_them_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let script = "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; sleep 0.3; exit 4";
+    let options = Options { detach_children: true, ..options(folder.path(), &[&"sh", &"-c", &script, &program, &counts]) };
+    let recording = record(&options);
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(4));
+    let child: u32 = std::fs::read_to_string(folder.path().join("counts.pid")).unwrap().trim().parse().unwrap();
+    let at_end = counted(&counts)[0];
+    std::thread::sleep(Duration::from_millis(200));
+    let later = counted(&counts)[0];
+    heaplab_record::signals::send(child, libc::SIGKILL);
+    assert!(later > at_end, "it runs on: {at_end} {later}");
+    let row = recording.tables.processes.iter().rposition(|process| process.pid == child).expect("the child's row");
+    assert_eq!(recording.tables.processes[row].ended, Ended::Unknown);
+    let seen = counted_events(&recording.events);
+    assert!(seen[0] > 1000 && seen[0] <= later, "{seen:?}");
 }
 
 #[test]
