@@ -8,6 +8,7 @@ use heaplab_trace::tables::{Began, Ended};
 use heaplab_trace::{Flags, Op};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
 use std::time::Duration;
 
 #[test]
@@ -222,6 +223,50 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
     assert_eq!(recording.tables.processes[row].ended, Ended::Unknown);
     let seen = counted_events(&recording.events);
     assert!(seen[0] > 1000 && seen[0] <= later, "{seen:?}");
+}
+
+/// A small file system in memory, gone when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn mount(size: &str) -> Option<SmallDisk> {
+        let folder = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", size, "tmpfs"]).arg(folder.path()).output();
+        mounted.is_ok_and(|output| output.status.success()).then(|| SmallDisk(folder))
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[test]
+fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
+    let Some(disk) = SmallDisk::mount("size=80m") else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let options = options(disk.0.path(), &[&program, &counts, &"0"]);
+    let filler = disk.0.path().join("filler");
+    let mut when_full = 0;
+    let recorded = session::record(&options, &mut |_| {
+        let now = counted(&counts);
+        if when_full == 0 && now[5] == 1 {
+            let _ = std::fs::write(&filler, vec![1; 100 << 20]);
+            when_full = counted(&counts)[0];
+        } else if when_full > 0 && now[0] > when_full + 300_000 {
+            let pid = heaplab_record::discover::process_files(&options.spool).unwrap()[0].0;
+            heaplab_record::signals::send(pid, libc::SIGTERM);
+        }
+    })
+    .unwrap();
+    assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGTERM), "it ran on until it was told to end");
+    assert!(recorded.cut.as_ref().is_some_and(|cut| cut.contains("no space was left")), "{recorded:?}");
 }
 
 #[test]
