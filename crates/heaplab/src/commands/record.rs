@@ -18,12 +18,13 @@ use std::time::Duration;
   heaplab record --stack-depth 0 -- ./app            no call stacks: the cheapest recording
   heaplab record --mark-signal USR2 -- ./app         `kill -USR2 PID` names a moment
 
-The program keeps its standard input, output and error, and its signals: Ctrl-C ends the program, and
-then the recording is finished. The recording ends when the program and all recorded descendants have
-ended. Ctrl-C while only descendants run, or a third one at any time, ends the recording; they run on.
+The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
+program, and then the recording is finished. The recording ends when the program and all recorded
+descendants have ended. Ctrl-C while only descendants run, or a third one at any time, ends the
+recording; they run on.
 
-Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and heaptrack;
-1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
+Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
+heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
 pub struct Args {
     /// The bundle to write [default: PROGRAM.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
