@@ -6,7 +6,7 @@
 #define RECORDS_CHUNK (64u << 10)
 #define NODES_CAPACITY (1u << 24)
 #define NODES_CAPACITY_MIN (1u << 16)
-#define NODE_HEADS_BITS 17
+#define NODE_HEADS_BITS 19
 
 static void refuse(uint32_t step, long error)
 {
