@@ -11,7 +11,7 @@
 //! after the other along X, which ends because each step goes back in real time.
 //!
 //! This rests on one clock for all processors. Should a stamp be off nevertheless, an allocation at an address that lives (or a
-//! free of one that does not) waits, and its ring with it, for at most [`WAIT_TICKS`] of the other rings. The true order is
+//! free of one that does not) waits, and its ring with it, for at most `WAIT_TICKS` of the other rings. The true order is
 //! one in which every ring advances and every address alternates between birth and death, so that the event waited for is in
 //! another ring. What is still impossible then is resolved as a loss and counted, never left wrong: see [`Counts`].
 
