@@ -7,7 +7,7 @@
 //!
 //! - [`plan`]: what is to be run, and which part of it is this machine's.
 //! - [`process`]: a cell as a fresh process with a clean environment.
-//! - [`run`]: runs what is missing, one file a block, so that resuming and merging are file operations.
+//! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file operations.
 //! - [`statistics`]: signed rank, Hodges-Lehmann, bootstrap, false discovery rate.
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`table`]: every cell as a row of a Parquet file.

@@ -11,7 +11,7 @@
 //! 6 % less than with minimal widths) and packing costs nothing. The reader takes any width.
 //!
 //! - [`schema`]: columns as data. [`footer`]: the file's table of contents. [`thrift`]: the protocol both use.
-//! - [`encode`], [`write`]: values to pages, pages to a file. [`decode`], [`read`]: the way back.
+//! - [`encode`], [`mod@write`]: values to pages, pages to a file. [`decode`], [`read`]: the way back.
 
 pub mod decode;
 pub mod encode;
