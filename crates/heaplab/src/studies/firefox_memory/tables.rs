@@ -1,5 +1,6 @@
 //! Claims that the table of size classes answers: what a request is given, without running anything.
 
+use crate::commands::recording::count;
 use heaplab_size_class::Allocator;
 
 const FIREFOX: Allocator = Allocator::Firefox2011;
@@ -22,12 +23,12 @@ pub fn classes() -> String {
 
 /// The extreme case the document names.
 pub fn clownshoe_1025() -> String {
-    group(FIREFOX.usable(1_025, 1))
+    count(FIREFOX.usable(1_025, 1))
 }
 
 /// A power of two of characters plus two bytes for the terminator.
 pub fn string_concat() -> String {
-    group(FIREFOX.usable((1 << 20) + 2, 1))
+    count(FIREFOX.usable((1 << 20) + 2, 1))
 }
 
 /// 24 chunks of 32 KB, each a word over.
@@ -48,17 +49,4 @@ pub fn arena_with_header() -> String {
         [1_024, 4_096].iter().map(|arena| format!("{:.0} %", share(*arena, FIREFOX.usable(arena + HEADER_BYTES, 1)))).collect();
     let mac = share(4_096, (4_096 + HEADER_BYTES).next_multiple_of(MAC_STEP_BYTES));
     format!("{} of 1,024 and {} of 4,096-byte arenas; {mac:.0} %", firefox[0], firefox[1])
-}
-
-/// Digits in groups of three.
-pub fn group(number: u64) -> String {
-    let digits = number.to_string();
-    let mut grouped = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            grouped.push(',');
-        }
-        grouped.push(digit);
-    }
-    grouped
 }

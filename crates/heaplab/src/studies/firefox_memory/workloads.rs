@@ -1,7 +1,7 @@
 //! Claims that need a workload: the document's own ones made anew, and the recording of SQLite.
 
-use super::tables::group;
 use crate::bundled;
+use crate::commands::recording::count;
 use crate::studies::replayed;
 use anyhow::{Context, Result};
 use heaplab_findings::{Basis, CountsTable, Detectors, Evidence, Findings, Growth, Options};
@@ -54,7 +54,7 @@ pub fn just_enough() -> Result<String> {
     let by_bytes = growth_of((1..=MIB).collect())?;
     let by_pages = growth_of((1..=256).map(|pages| pages * 4_096).collect())?;
     let cumulative = [by_bytes.cumulative_bytes, by_pages.cumulative_bytes, by_pages.doubling_cumulative_bytes];
-    Ok(cumulative.map(group).join("; "))
+    Ok(cumulative.map(count).join("; "))
 }
 
 fn growth_of(sizes: Vec<u64>) -> Result<Growth> {
