@@ -19,7 +19,7 @@ use std::{
 /// Larger text files are data, not something that people wrote.
 const TEXT_MAX_BYTES: u64 = 1 << 20;
 /// Folders of generated or downloaded things.
-const SKIPPED_FOLDERS: [&str; 6] = ["target", "node_modules", "corpus", "artifacts", "__pycache__", "venv"];
+const SKIPPED_FOLDERS: [&str; 7] = ["target", "node_modules", "corpus", "artifacts", "__pycache__", "venv", "heaplab-tour"];
 
 /// A place that breaks a rule.
 #[derive(Debug, PartialEq, Eq)]
