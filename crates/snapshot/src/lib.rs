@@ -1,0 +1,1 @@
+//! Heap snapshots (`.heapsnapshot`): write, read, check, analyse and compare. No I/O here: bytes in, bytes out.
