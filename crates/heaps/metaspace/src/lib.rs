@@ -1,1 +1,22 @@
 //! HotSpot's metaspace, old (JDK 11) and elastic (JDK 16, 17, 18), as heaps that any workload can run on.
+//!
+//! For whoever wants to know what a JVM's class metadata would cost under another generation's allocator, and for whoever
+//! changes one. Each generation keeps the rules of its original exactly; where a rule was read or measured is said where it
+//! stands. A region of the workload is an arena of the metaspace: class or non-class, and of a kind that decides how it
+//! grows ([`plan`]).
+//!
+//! - [`spec`]: the names of the generations and their parameters.
+//! - [`plan`]: what kind of arena each region of a workload is.
+//! - [`elastic`]: JDK 16 and later (JEP 387): buddy chunks, commit granules, headers outside.
+//! - [`old`]: JDK 15 and before: three chunk sizes and humongous ones, headers inside.
+//!
+//! ```
+//! use heaplab_metaspace::spec::{Generation, Spec};
+//! let spec = Spec::parse("jdk17,reclaim=aggressive").unwrap();
+//! assert_eq!(spec.generation, Generation::Jdk17);
+//! ```
+
+pub mod elastic;
+pub mod old;
+pub mod plan;
+pub mod spec;

@@ -1,0 +1,1 @@
+//! The metaspace of JDK 15 and before: three chunk sizes and humongous chunks, headers inside the chunks.
