@@ -1,0 +1,55 @@
+//! Named points on rare paths, after TigerBeetle's `marks.zig`: a test that says it reaches a path shows it.
+//!
+//! Production code calls [`mark`] where a path is rare (a refused commit, a merge to the root). In a build with debug
+//! assertions each thread counts the times it passed; in others nothing remains of it.
+
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
+thread_local! {
+    static PASSED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
+}
+
+/// This path is being taken.
+#[inline(always)]
+pub fn mark(name: &'static str) {
+    if cfg!(debug_assertions) {
+        count(name);
+    }
+}
+
+#[cold]
+fn count(name: &'static str) {
+    // A heap may be used while the thread's own data are being destroyed; nobody counts then.
+    let _ = PASSED.try_with(|passed| *passed.borrow_mut().entry(name).or_default() += 1);
+}
+
+/// How often this thread took the path `name`; always 0 without debug assertions.
+pub fn passed(name: &str) -> u64 {
+    PASSED.with(|passed| passed.borrow().get(name).copied().unwrap_or(0))
+}
+
+/// Runs `test` and fails where it did not take the path `name`. Without debug assertions it only runs it.
+pub fn expect<R>(name: &str, test: impl FnOnce() -> R) -> R {
+    let before = passed(name);
+    let result = test();
+    assert!(!cfg!(debug_assertions) || passed(name) > before, "the path {name:?} was not taken");
+    result
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_counted_where_it_is_taken() {
+        expect("here", || mark("here"));
+        assert_eq!((passed("here"), passed("there")), (1, 0));
+    }
+
+    #[test]
+    #[should_panic(expected = "was not taken")]
+    fn a_path_that_was_not_taken_fails_the_test() {
+        expect("there", || mark("here"));
+    }
+}
