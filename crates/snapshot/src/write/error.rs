@@ -1,0 +1,88 @@
+//! What a writer refuses.
+
+use super::Section;
+
+/// Why a snapshot cannot be written on. Nothing written after it would make a valid file.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The sink failed.
+    #[error("cannot write the snapshot")]
+    Sink(#[from] std::io::Error),
+    /// The layout lacks what a snapshot needs.
+    #[error("the layout {0}")]
+    Layout(&'static str),
+    /// A row of a list that is already closed: lists have one order.
+    #[error("a row of {given:?} after {open:?} had begun: the lists of a snapshot have one order")]
+    Order {
+        /// The list of the row.
+        given: Section,
+        /// The list that is being written.
+        open: Section,
+    },
+    /// More or fewer rows than the header says.
+    #[error("{written} rows of {section:?}, but the header says {declared}")]
+    Count {
+        /// The list.
+        section: Section,
+        /// What the header says.
+        declared: u64,
+        /// How many there were (one too many where the list goes on).
+        written: u64,
+    },
+    /// The edges that the nodes announce are not those of the header.
+    #[error("the nodes announce {announced} edges, but the header says {declared}")]
+    EdgeCounts {
+        /// Sum of `edge_count` over the nodes.
+        announced: u64,
+        /// What the header says.
+        declared: u64,
+    },
+    /// The number of edges is right, but some node has others than it announced.
+    #[error("some node does not have as many edges as its edge_count says")]
+    EdgesOfNodes,
+    /// Edges stand in the order of the nodes that they leave.
+    #[error("an edge of node {from} after one of node {after}: edges stand in the order of their nodes")]
+    EdgeOrder {
+        /// The node of the edge.
+        from: u64,
+        /// The node before.
+        after: u64,
+    },
+    /// A node that is not there.
+    #[error("node {node} of {nodes} ({place})")]
+    Node {
+        /// The ordinal given.
+        node: u64,
+        /// How many nodes the header announces.
+        nodes: u64,
+        /// What refers to it.
+        place: &'static str,
+    },
+    /// A type that the layout does not name.
+    #[error("{place} type {given}, but the layout names {known}")]
+    Type {
+        /// Node or edge.
+        place: &'static str,
+        /// The number given.
+        given: u8,
+        /// How many there are.
+        known: usize,
+    },
+    /// A string that is not in the storage.
+    #[error("string {given} of {known}")]
+    Name {
+        /// The number given.
+        given: u32,
+        /// How many there are.
+        known: usize,
+    },
+    /// Elements and hidden edges have an index, all others a name.
+    #[error("an edge of type {0} with the wrong kind of name: element and hidden edges have an index, all others a string")]
+    EdgeName(u8),
+    /// The trace tree was not closed, or more than closed.
+    #[error("the trace tree is not closed at its end: depth {0}")]
+    TraceTree(u32),
+    /// More distinct strings, or more bytes of them, than fit.
+    #[error(transparent)]
+    Strings(#[from] crate::names::StringsFull),
+}
