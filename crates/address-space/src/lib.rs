@@ -1,2 +1,56 @@
 //! Address space: reserve it, commit and uncommit parts of it, count what that costs the kernel, with a limit and
 //! faults that a test can place at any call.
+//!
+//! For whoever writes a heap: a [`Reservation`] is one range of addresses of which parts are backed by memory, and the
+//! heap on top decides which. Why not call `mmap` directly: the limit, the counts and above all the failures are then
+//! the same for every heap, and a test can make *any* commit fail ([`Faults`]), which no real machine does on demand.
+//!
+//! **Which method does what** is chosen once a reservation, by [`Commitment`]:
+//!
+//! | | [`Commitment::Touch`] | [`Commitment::Protect`] | [`Commitment::Replace`] |
+//! |---|---|---|---|
+//! | reserve | `mmap(PROT_NONE, MAP_NORESERVE)` | the same | the same |
+//! | [`commit`](Reservation::commit) | opens the addresses up to the range's end, in large steps (`mprotect`); the kernel gives pages at the first touch | `mprotect(READ, WRITE)` of the range | `mmap(MAP_FIXED, READ, WRITE)` over the range, which **erases** what it held |
+//! | [`uncommit`](Reservation::uncommit) | `madvise(MADV_DONTNEED)`: pages go, the range stays open | `MADV_DONTNEED`, then `mprotect(NONE)` | `mmap(MAP_FIXED, PROT_NONE, MAP_NORESERVE)` over the range |
+//! | mappings (VMAs) | 2 at most, whatever is committed | one a boundary between committed and not | the same |
+//! | touching an uncommitted page | gives a zeroed page that nobody counted (within what was opened) | faults | faults |
+//! | for | allocators with many small granules | catching stray writes | being compared with HotSpot 17, whose `os::commit_memory` and `os::uncommit_memory` do this |
+//!
+//! A committed page that was never written, or was uncommitted in between, reads as zeroes under all three.
+//!
+//! The reservation keeps **no mask** of what is committed: granules and masks belong to the heap (`heaplab-buddy` has
+//! them). It believes what it is told and adds up; [`Reservation::commit_part`] is for ranges of which some is
+//! committed already.
+//!
+//! Linux on x86-64 and aarch64, any page size.
+//!
+//! ```
+//! use heaplab_address_space::{Commitment, Options, Reservation};
+//!
+//! let page = heaplab_address_space::page_bytes();
+//! let space = Reservation::new(64 << 20, &Options { commitment: Commitment::Touch, ..Options::default() })?;
+//! space.commit(0..4 * page)?;
+//! // SAFETY: the first page was committed above and nobody else has the reservation.
+//! unsafe { space.base().write_bytes(0x5a, page) };
+//! assert_eq!(space.committed_bytes(), 4 * page);
+//! assert_eq!(space.usage()?.resident_bytes, page, "the kernel gave what was touched");
+//! assert!(space.usage()?.mappings <= 2);
+//! // SAFETY: nothing of those pages is used any more.
+//! unsafe { space.uncommit(0..4 * page) }?;
+//! assert_eq!(space.usage()?.resident_bytes, 0);
+//! # Ok::<(), heaplab_address_space::Error>(())
+//! ```
+
+mod error;
+mod faults;
+mod limit;
+mod reservation;
+mod system;
+mod usage;
+
+pub use error::Error;
+pub use faults::{Call, Faults};
+pub use limit::CommitLimit;
+pub use reservation::{Commitment, Counts, Options, Reservation};
+pub use system::page_bytes;
+pub use usage::{Usage, usage_of};

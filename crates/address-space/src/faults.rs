@@ -1,0 +1,91 @@
+//! Faults that a test places: the n-th call of a kind fails as if the kernel had refused it.
+//!
+//! The idea is fault injection by counting: run a workload once and count its calls, then run it again for every n with
+//! the n-th call failing, and hold after each that nothing was lost. A heap in production has no `Faults`, and pays one
+//! test of a pointer on calls that go to the kernel anyway.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// A kind of call that can be made to fail.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Call {
+    /// [`Reservation::new`](crate::Reservation::new).
+    Reserve,
+    /// [`Reservation::commit`](crate::Reservation::commit) and its kin.
+    Commit,
+    /// [`Reservation::uncommit`](crate::Reservation::uncommit) and its kin.
+    Uncommit,
+    /// [`Reservation::populate`](crate::Reservation::populate).
+    Populate,
+}
+
+#[derive(Debug)]
+struct Plan {
+    calls: AtomicU64,
+    /// The first call that fails, counted from 0.
+    first: AtomicU64,
+    /// How many fail from there.
+    length: AtomicU64,
+}
+
+/// Which calls fail. Share it with [`Options::faults`](crate::Options::faults) and change it while the heap runs.
+#[derive(Debug)]
+pub struct Faults([Plan; 4]);
+
+impl Default for Faults {
+    fn default() -> Faults {
+        Faults([(); 4].map(|()| Plan { calls: AtomicU64::new(0), first: AtomicU64::new(u64::MAX), length: AtomicU64::new(0) }))
+    }
+}
+
+impl Faults {
+    /// No call fails until it is told to.
+    pub fn new() -> Faults {
+        Faults::default()
+    }
+
+    /// How often `call` was made, failures included.
+    pub fn calls(&self, call: Call) -> u64 {
+        self.0[call as usize].calls.load(Ordering::Relaxed)
+    }
+
+    /// Of the calls to come the n-th (0: the next one) fails, and the `length - 1` after it.
+    pub fn fail(&self, call: Call, nth: u64, length: u64) {
+        let plan = &self.0[call as usize];
+        plan.length.store(length, Ordering::Relaxed);
+        plan.first.store(plan.calls.load(Ordering::Relaxed).saturating_add(nth), Ordering::Relaxed);
+    }
+
+    /// No call fails any more.
+    pub fn clear(&self) {
+        for plan in &self.0 {
+            plan.length.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts the call and says whether it is to fail.
+    pub(crate) fn strikes(&self, call: Call) -> bool {
+        let plan = &self.0[call as usize];
+        let number = plan.calls.fetch_add(1, Ordering::Relaxed);
+        let first = plan.first.load(Ordering::Relaxed);
+        number >= first && number - first < plan.length.load(Ordering::Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_are_counted_from_when_the_fault_was_placed() {
+        let faults = Faults::new();
+        assert!(!faults.strikes(Call::Commit));
+        faults.fail(Call::Commit, 1, 2);
+        let struck = [(); 5].map(|()| faults.strikes(Call::Commit));
+        assert_eq!(struck, [false, true, true, false, false]);
+        assert_eq!((faults.calls(Call::Commit), faults.calls(Call::Uncommit)), (6, 0));
+        faults.fail(Call::Commit, 0, u64::MAX);
+        faults.clear();
+        assert!(!faults.strikes(Call::Commit));
+    }
+}

@@ -1,0 +1,323 @@
+//! A range of addresses of which parts are committed. Which kernel call stands behind that is [`Commitment`]; the table
+//! of the crate's first page says what each does.
+
+use crate::{Call, CommitLimit, Error, Faults, Usage, page_bytes, system, usage};
+use std::io;
+use std::ops::Range;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// With [`Commitment::Touch`] addresses are opened in steps of this size at least, so that the kernel, which accounts
+/// writable mappings (RLIMIT_DATA, strict overcommit), is asked for what is near use and not for the whole reservation.
+const OPEN_STEP_BYTES: usize = 64 << 20;
+
+/// How commit and uncommit are done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Commitment {
+    /// The kernel gives pages at the first touch and takes them with `MADV_DONTNEED`. Splits no mapping.
+    #[default]
+    Touch,
+    /// `mprotect` on both sides: an uncommitted page faults when touched.
+    Protect,
+    /// A fresh mapping over the range on both sides, as HotSpot does. A commit erases.
+    Replace,
+}
+
+/// What a reservation is made with.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// How commit and uncommit are done.
+    pub commitment: Commitment,
+    /// The base is a multiple of this power of two; 0 and 1 mean a page.
+    pub align_bytes: usize,
+    /// What may be committed, shared with whoever holds the same limit. `None`: no limit.
+    pub limit: Option<Arc<CommitLimit>>,
+    /// Keep the kernel from backing the range with huge pages, which would give a whole one for the first byte touched
+    /// and have to split it to take one page back.
+    pub no_huge_pages: bool,
+    /// Calls that fail, for tests.
+    pub faults: Option<Arc<Faults>>,
+}
+
+/// How often the kernel was asked, and for how much.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Commits that succeeded.
+    pub commits: u64,
+    /// Bytes they committed in addition.
+    pub commit_bytes: u64,
+    /// Uncommits that succeeded.
+    pub uncommits: u64,
+    /// Bytes they gave back.
+    pub uncommit_bytes: u64,
+}
+
+/// A range of addresses of which parts are committed. Dropped, all of it goes back to the kernel.
+///
+/// All methods take `&self` and may be called from many threads; two calls about the same pages at once are the
+/// caller's mistake to avoid.
+#[derive(Debug)]
+pub struct Reservation {
+    base: NonNull<u8>,
+    reserved_bytes: usize,
+    page_bytes: usize,
+    options: Options,
+    committed_bytes: AtomicUsize,
+    /// With [`Commitment::Touch`]: offsets below are readable and writable.
+    opened_bytes: AtomicUsize,
+    opening: Mutex<()>,
+    commits: AtomicU64,
+    commit_bytes: AtomicU64,
+    uncommits: AtomicU64,
+    uncommit_bytes: AtomicU64,
+}
+
+// SAFETY: the mapping belongs to the reservation, whichever thread holds it; it is only read or written through
+// pointers whose users answer for themselves.
+unsafe impl Send for Reservation {}
+// SAFETY: `&self` methods change atomics, and the mapping's state through the kernel, which orders those calls itself.
+unsafe impl Sync for Reservation {}
+
+impl Reservation {
+    /// Reserves `bytes` (rounded up to whole pages), none of it committed.
+    pub fn new(bytes: usize, options: &Options) -> Result<Reservation, Error> {
+        let page_bytes = page_bytes();
+        let shape = || Error::Shape { bytes, align_bytes: options.align_bytes };
+        let align_bytes = options.align_bytes.max(1);
+        if bytes == 0 || !align_bytes.is_power_of_two() {
+            return Err(shape());
+        }
+        let reserved_bytes = bytes.checked_next_multiple_of(page_bytes).filter(|size| *size <= isize::MAX as usize).ok_or_else(shape)?;
+        let refused = |source| Error::Reserve { bytes, source };
+        strike(&options.faults, Call::Reserve).map_err(refused)?;
+        let base = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
+        if options.no_huge_pages {
+            // SAFETY: the mapping was just made and nobody else has it.
+            unsafe { system::no_huge_pages(base.as_ptr(), reserved_bytes) };
+        }
+        Ok(Reservation {
+            base,
+            reserved_bytes,
+            page_bytes,
+            options: options.clone(),
+            committed_bytes: AtomicUsize::new(0),
+            opened_bytes: AtomicUsize::new(0),
+            opening: Mutex::new(()),
+            commits: AtomicU64::new(0),
+            commit_bytes: AtomicU64::new(0),
+            uncommits: AtomicU64::new(0),
+            uncommit_bytes: AtomicU64::new(0),
+        })
+    }
+
+    /// The first address. Only committed pages may be touched.
+    pub fn base(&self) -> NonNull<u8> {
+        self.base
+    }
+
+    /// The size of the range.
+    pub fn reserved_bytes(&self) -> usize {
+        self.reserved_bytes
+    }
+
+    /// What is committed, as it was told.
+    pub fn committed_bytes(&self) -> usize {
+        self.committed_bytes.load(Ordering::Relaxed)
+    }
+
+    /// How commit and uncommit are done.
+    pub fn commitment(&self) -> Commitment {
+        self.options.commitment
+    }
+
+    /// How often the kernel was asked.
+    pub fn counts(&self) -> Counts {
+        let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
+        Counts {
+            commits: of(&self.commits),
+            commit_bytes: of(&self.commit_bytes),
+            uncommits: of(&self.uncommits),
+            uncommit_bytes: of(&self.uncommit_bytes),
+        }
+    }
+
+    /// The addresses of the range.
+    pub fn addresses(&self) -> Range<usize> {
+        let start = self.base.as_ptr() as usize;
+        start..start + self.reserved_bytes
+    }
+
+    /// What the kernel has mapped and resident here now. Walks page tables: for reports and tests.
+    pub fn usage(&self) -> Result<Usage, Error> {
+        usage::usage(&self.addresses())
+    }
+
+    /// Commits the range, given as offsets, of which nothing is committed. It reads as zeroes then (or, with
+    /// [`Commitment::Touch`], holds what an earlier owner who never uncommitted it left).
+    ///
+    /// Fails with [`Error::LimitReached`], or [`Error::Commit`] where the kernel has no memory; nothing has changed then.
+    pub fn commit(&self, range: Range<usize>) -> Result<(), Error> {
+        let bytes = range.len();
+        self.commit_part(range, bytes)
+    }
+
+    /// Commits the range, of which only `uncommitted_bytes` are not committed yet; only those count and are held
+    /// against the limit. With [`Commitment::Replace`] the **whole range is erased**, committed parts too.
+    pub fn commit_part(&self, range: Range<usize>, uncommitted_bytes: usize) -> Result<(), Error> {
+        self.check(&range)?;
+        debug_assert!(uncommitted_bytes <= range.len());
+        if let Some(limit) = &self.options.limit {
+            limit.charge(uncommitted_bytes)?;
+        }
+        let made = strike(&self.options.faults, Call::Commit).and_then(|()| self.back(&range));
+        if let Err(source) = made {
+            if let Some(limit) = &self.options.limit {
+                limit.release(uncommitted_bytes);
+            }
+            return Err(Error::Commit { offset: range.start, bytes: range.len(), source });
+        }
+        self.committed_bytes.fetch_add(uncommitted_bytes, Ordering::Relaxed);
+        self.commits.fetch_add(1, Ordering::Relaxed);
+        self.commit_bytes.fetch_add(uncommitted_bytes as u64, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Gives the range's pages back, all of which are committed.
+    ///
+    /// Fails with [`Error::Uncommit`] where the kernel refuses (replacing or protecting a mapping may exceed the
+    /// process's number of mappings); nothing is counted as given back then.
+    ///
+    /// # Safety
+    /// Nobody relies on what the range holds, or touches it before it is committed again.
+    pub unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error> {
+        let bytes = range.len();
+        // SAFETY: the caller's promise.
+        unsafe { self.uncommit_part(range, bytes) }
+    }
+
+    /// Gives the range's pages back, of which only `committed_bytes` are committed.
+    ///
+    /// # Safety
+    /// As for [`Reservation::uncommit`].
+    pub unsafe fn uncommit_part(&self, range: Range<usize>, committed_bytes: usize) -> Result<(), Error> {
+        self.check(&range)?;
+        debug_assert!(committed_bytes <= range.len());
+        let (start, bytes) = (self.at(range.start), range.len());
+        let made = strike(&self.options.faults, Call::Uncommit).and_then(|()| {
+            if bytes == 0 {
+                return Ok(());
+            }
+            // SAFETY: `check` holds the range to the reservation; the caller promises that nobody uses it.
+            unsafe {
+                match self.options.commitment {
+                    Commitment::Touch => system::discard(start, bytes),
+                    Commitment::Protect => system::discard(start, bytes).and_then(|()| system::close(start, bytes)),
+                    Commitment::Replace => system::replace(start, bytes, false),
+                }
+            }
+        });
+        made.map_err(|source| Error::Uncommit { offset: range.start, bytes, source })?;
+        self.committed_bytes.fetch_sub(committed_bytes, Ordering::Relaxed);
+        self.uncommits.fetch_add(1, Ordering::Relaxed);
+        self.uncommit_bytes.fetch_add(committed_bytes as u64, Ordering::Relaxed);
+        if let Some(limit) = &self.options.limit {
+            limit.release(committed_bytes);
+        }
+        Ok(())
+    }
+
+    /// Has the kernel give the range, which is committed, its pages now: one call instead of a fault a page
+    /// (`MADV_POPULATE_WRITE`, Linux 5.14). What it holds stays. Returns false where the kernel cannot: the pages then
+    /// come at their first touch, as always.
+    pub fn populate(&self, range: Range<usize>) -> Result<bool, Error> {
+        self.check(&range)?;
+        if range.is_empty() || strike(&self.options.faults, Call::Populate).is_err() {
+            return Ok(false);
+        }
+        // SAFETY: the range lies in the reservation; populating changes no content.
+        Ok(unsafe { system::populate(self.at(range.start), range.len()) }.is_ok())
+    }
+
+    /// Makes the range inaccessible whatever the commitment, or accessible again: guard pages. Each splits a mapping.
+    ///
+    /// # Safety
+    /// The range is committed, and nobody touches it while it is inaccessible.
+    pub unsafe fn guard(&self, range: Range<usize>, inaccessible: bool) -> Result<(), Error> {
+        self.check(&range)?;
+        let (start, bytes) = (self.at(range.start), range.len());
+        // SAFETY: the range lies in the reservation; the caller promises the rest.
+        let made = unsafe { if inaccessible { system::close(start, bytes) } else { system::open(start, bytes) } };
+        made.map_err(|source| Error::Commit { offset: range.start, bytes, source })
+    }
+
+    fn at(&self, offset: usize) -> *mut u8 {
+        self.base.as_ptr().wrapping_add(offset)
+    }
+
+    fn check(&self, range: &Range<usize>) -> Result<(), Error> {
+        let whole = range.start.is_multiple_of(self.page_bytes) && range.end.is_multiple_of(self.page_bytes);
+        if whole && range.start <= range.end && range.end <= self.reserved_bytes {
+            return Ok(());
+        }
+        Err(Error::Range { range: range.clone(), page_bytes: self.page_bytes, reserved_bytes: self.reserved_bytes })
+    }
+
+    /// The mechanism of a commit.
+    fn back(&self, range: &Range<usize>) -> io::Result<()> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let (start, bytes) = (self.at(range.start), range.len());
+        match self.options.commitment {
+            Commitment::Touch => self.open_up_to(range.end),
+            // SAFETY: `check` holds the range to the reservation.
+            Commitment::Protect => unsafe { system::open(start, bytes) },
+            // SAFETY: as above; that the range is erased is in the contract.
+            Commitment::Replace => unsafe { system::replace(start, bytes, true) },
+        }
+    }
+
+    /// Makes offsets below `end` readable and writable.
+    fn open_up_to(&self, end: usize) -> io::Result<()> {
+        if end <= self.opened_bytes.load(Ordering::Acquire) {
+            return Ok(());
+        }
+        let _opening = self.opening.lock().unwrap_or_else(PoisonError::into_inner);
+        let opened = self.opened_bytes.load(Ordering::Acquire);
+        if end <= opened {
+            return Ok(());
+        }
+        // Where the kernel will not open a whole step, it may still open what is needed.
+        let step = end.max(opened.saturating_add(opened.max(OPEN_STEP_BYTES))).min(self.reserved_bytes);
+        let open = |to: usize| {
+            // SAFETY: both ends lie in the reservation, and nobody uses what is not open.
+            unsafe { system::open(self.at(opened), to - opened) }.map(|()| to)
+        };
+        let to = open(step).or_else(|_| open(end))?;
+        self.opened_bytes.store(to, Ordering::Release);
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if let Some(limit) = &self.options.limit {
+            limit.release(self.committed_bytes());
+        }
+        // SAFETY: the mapping is this reservation's own, and whoever holds a pointer into it promised to be done.
+        unsafe { system::release(self.base, self.reserved_bytes, self.options.align_bytes.max(1)) };
+    }
+}
+
+/// Fails if a test placed a fault at this call.
+fn strike(faults: &Option<Arc<Faults>>, call: Call) -> io::Result<()> {
+    match faults {
+        Some(faults) if faults.strikes(call) => Err(io::Error::from(io::ErrorKind::OutOfMemory)),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+#[path = "reservation_tests.rs"]
+mod tests;
