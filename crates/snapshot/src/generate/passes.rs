@@ -1,0 +1,274 @@
+//! The passes of a generator: the walk that numbers and counts, and the two that write.
+
+use super::identity::{IdentityMap, ROUND};
+use super::line_ends::{Positions, Scripts};
+use super::{Description, EdgeSink, Embedder, GenerateError, Generator, NameSink, PROGRESS_OBJECTS, Position, Profile, Progress, Step};
+use crate::names::{StringId, StringsFull, StringsStorage};
+use crate::write::{EdgeName, Node, Writer};
+use std::io::Write;
+use std::time::Instant;
+
+/// Where a node stands in the source.
+pub(super) struct Place {
+    pub(super) node: u32,
+    pub(super) script: u32,
+    pub(super) line: u32,
+    pub(super) column: u32,
+}
+
+/// What the first phase leaves to the second.
+pub(super) struct Walked {
+    pub(super) identity: IdentityMap,
+    edge_counts: Vec<u32>,
+    pub(super) edges: u64,
+    pub(super) locations: Vec<Place>,
+}
+
+/// References wait here until there are enough to look up together.
+const PENDING: usize = 4 * ROUND;
+
+impl Generator<'_> {
+    /// Generation.
+    pub(super) fn walk(
+        &mut self,
+        embedder: &mut impl Embedder,
+        strings: &mut StringsStorage,
+        profile: &mut Profile,
+    ) -> Result<Walked, GenerateError> {
+        let start = Instant::now();
+        let mut scripts = Scripts::new(self.options.positions);
+        if self.options.positions == Positions::OncePerScript {
+            for script in embedder.scripts() {
+                if let Some(source) = embedder.script_source(script) {
+                    scripts.prepare(script, source);
+                    profile.scripts += 1;
+                }
+            }
+        }
+        profile.line_ends_time = start.elapsed();
+
+        let start = Instant::now();
+        let hint = embedder.object_count_hint().min(u32::MAX as usize);
+        let mut identity = IdentityMap::with_capacity(hint);
+        let mut too_many = identity.add(embedder.root()).is_none();
+        embedder.objects(&mut |object| too_many |= identity.add(object).is_none());
+        let edge_counts = Vec::with_capacity(hint);
+        let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new() };
+        let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many };
+        loop {
+            let ordinal = walked.edge_counts.len();
+            if ordinal == walked.identity.len() {
+                discovery.resolve(&mut walked.identity);
+                if ordinal == walked.identity.len() {
+                    break;
+                }
+            }
+            let object = walked.identity.object(ordinal);
+            let mut count = 0u64;
+            embedder.targets(object, &mut |target| {
+                count += 1;
+                discovery.meet(target, &mut walked.identity);
+            });
+            walked.edge_counts.push(u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
+            walked.edges += count;
+            if let Some(position) = embedder.position(object) {
+                walked.locations.extend(place(embedder, &mut scripts, ordinal as u32, position));
+            }
+            if self.options.names_in_generation {
+                let mut names = Named { strings, full: None };
+                embedder.describe(object, &mut names);
+                embedder.references(object, &mut names);
+                names.full.map_or(Ok(()), Err)?;
+            }
+            if ordinal.is_multiple_of(PROGRESS_OBJECTS) {
+                (self.progress)(Progress { step: Step::Walk, done: ordinal as u64, of: walked.identity.len() as u64 });
+            }
+        }
+        if discovery.too_many {
+            return Err(GenerateError::TooMany);
+        }
+        profile.walk_time = start.elapsed();
+        (profile.nodes, profile.edges) = (walked.identity.len() as u64, walked.edges);
+        profile.source_bytes = scripts.scanned_bytes;
+        profile.locations = walked.locations.len();
+        profile.identity_bytes = walked.identity.memory_bytes();
+        profile.kept_bytes = walked.edge_counts.len() * 4 + walked.locations.len() * size_of::<Place>();
+        Ok(walked)
+    }
+
+    /// Serialization, nodes.
+    pub(super) fn write_nodes<W: Write>(
+        &mut self,
+        embedder: &mut impl Embedder,
+        walked: &Walked,
+        writer: &mut Writer<W>,
+    ) -> Result<(), GenerateError> {
+        for (ordinal, edge_count) in walked.edge_counts.iter().enumerate() {
+            let mut names = Named { strings: writer.strings(), full: None };
+            let Description { node_type, name, id, self_size, trace_node_id, detachedness } =
+                embedder.describe(walked.identity.object(ordinal), &mut names);
+            names.full.map_or(Ok(()), Err)?;
+            let edge_count = u64::from(*edge_count);
+            writer.node(&Node { node_type, name, id, self_size, edge_count, trace_node_id, detachedness })?;
+            self.tell(Step::Nodes, ordinal, walked);
+        }
+        Ok(())
+    }
+
+    /// Serialization, edges.
+    pub(super) fn write_edges<W: Write>(
+        &mut self,
+        embedder: &mut impl Embedder,
+        walked: &Walked,
+        writer: &mut Writer<W>,
+    ) -> Result<(), GenerateError> {
+        let mut edges = Edges {
+            writer,
+            identity: &walked.identity,
+            from: 0,
+            count: 0,
+            rows: Vec::with_capacity(PENDING),
+            targets: Vec::with_capacity(PENDING),
+            found: vec![0; PENDING],
+            failed: None,
+        };
+        for (ordinal, first) in walked.edge_counts.iter().enumerate() {
+            (edges.from, edges.count) = (ordinal as u32, 0);
+            embedder.references(walked.identity.object(ordinal), &mut edges);
+            let second = edges.count;
+            if let Some(failed) = edges.failed.take() {
+                return Err(failed);
+            }
+            if u64::from(*first) != second {
+                return Err(GenerateError::References { ordinal, first: *first, second });
+            }
+            self.tell(Step::Edges, ordinal, walked);
+        }
+        edges.write_rows();
+        edges.failed.map_or(Ok(()), Err)
+    }
+
+    fn tell(&mut self, step: Step, ordinal: usize, walked: &Walked) {
+        if ordinal.is_multiple_of(PROGRESS_OBJECTS) {
+            (self.progress)(Progress { step, done: ordinal as u64, of: walked.identity.len() as u64 });
+        }
+    }
+}
+
+/// A position as the file has it; those in unknown scripts are left out.
+fn place(embedder: &impl Embedder, scripts: &mut Scripts, node: u32, position: Position) -> Option<Place> {
+    let (script, line, column) = match position {
+        Position::Place { script, line, column } => (script, line, column),
+        Position::Offset { script, offset } => {
+            let (line, column) = scripts.resolve(script, offset, || embedder.script_source(script))?;
+            (script, line, column)
+        }
+    };
+    let number = |number: u64| u32::try_from(number).ok();
+    Some(Place { node, script: number(script)?, line: number(line)?, column: number(column)? })
+}
+
+/// Objects that references lead to, before they are numbered.
+struct Discovery {
+    pending: Vec<u64>,
+    found: Vec<u32>,
+    too_many: bool,
+}
+
+impl Discovery {
+    #[inline]
+    fn meet(&mut self, target: u64, identity: &mut IdentityMap) {
+        self.pending.push(target);
+        if self.pending.len() == PENDING {
+            self.resolve(identity);
+        }
+    }
+
+    /// Numbers those that are new, in the order in which they were met.
+    fn resolve(&mut self, identity: &mut IdentityMap) {
+        identity.find_all(&self.pending, &mut self.found[..self.pending.len()]);
+        for (target, found) in self.pending.iter().zip(&self.found) {
+            if *found == u32::MAX {
+                self.too_many |= identity.add(*target).is_none();
+            }
+        }
+        self.pending.clear();
+    }
+}
+
+/// Names alone.
+struct Named<'a> {
+    strings: &'a mut StringsStorage,
+    full: Option<StringsFull>,
+}
+
+impl NameSink for Named<'_> {
+    fn intern(&mut self, text: &[u8]) -> StringId {
+        self.strings.intern_bytes(text).unwrap_or_else(|full| {
+            self.full = Some(full);
+            StringId(0)
+        })
+    }
+}
+
+impl EdgeSink for Named<'_> {
+    fn edge(&mut self, _edge_type: u8, _name: EdgeName, _target: u64) {}
+}
+
+/// Edges on their way into the file.
+struct Edges<'a, W> {
+    writer: &'a mut Writer<W>,
+    identity: &'a IdentityMap,
+    from: u32,
+    count: u64,
+    rows: Vec<(u32, u8, EdgeName)>,
+    targets: Vec<u64>,
+    found: Vec<u32>,
+    failed: Option<GenerateError>,
+}
+
+impl<W: Write> Edges<'_, W> {
+    fn write_rows(&mut self) {
+        if self.failed.is_some() {
+            return;
+        }
+        self.identity.find_all(&self.targets, &mut self.found[..self.targets.len()]);
+        for ((from, edge_type, name), to) in self.rows.iter().zip(&self.found) {
+            let written = if *to == u32::MAX {
+                Err(GenerateError::Unmet { ordinal: *from as usize })
+            } else {
+                self.writer.edge(u64::from(*from), *edge_type, *name, u64::from(*to)).map_err(Into::into)
+            };
+            if let Err(error) = written {
+                self.failed = Some(error);
+                break;
+            }
+        }
+        self.rows.clear();
+        self.targets.clear();
+    }
+}
+
+impl<W: Write> NameSink for Edges<'_, W> {
+    fn intern(&mut self, text: &[u8]) -> StringId {
+        self.writer.strings().intern_bytes(text).unwrap_or_else(|full| {
+            self.failed = Some(full.into());
+            StringId(0)
+        })
+    }
+}
+
+impl<W: Write> EdgeSink for Edges<'_, W> {
+    #[inline]
+    fn edge(&mut self, edge_type: u8, name: EdgeName, target: u64) {
+        self.count += 1;
+        // A failed writer takes no more; an embedder that does not end would fill memory otherwise.
+        if self.failed.is_none() {
+            self.rows.push((self.from, edge_type, name));
+            self.targets.push(target);
+            if self.rows.len() == PENDING {
+                self.write_rows();
+            }
+        }
+    }
+}
