@@ -38,8 +38,9 @@ impl Request {
         Request { size, align: 1, zeroed: false, region: Region::MALLOC }
     }
 
-    /// The alignment a block of this request must have. malloc's own promise is that of C: the largest fundamental
-    /// alignment that an object of `size` bytes can have, at most 16 on 64-bit systems.
+    /// The alignment a block of this request must have: the one that the program named, else malloc's own promise, which
+    /// is that of C: the largest fundamental alignment that an object of `size` bytes can have, at most 16 on 64-bit systems.
+    /// (An arena that aligns to words says 8 for every request; it never promised what malloc does.)
     pub const fn required_align(&self) -> usize {
         let natural = match self.size {
             0..=1 => 1,
@@ -48,7 +49,7 @@ impl Request {
             8..=15 => 8,
             _ => 16,
         };
-        if self.align > natural { self.align } else { natural }
+        if self.align > 1 { self.align } else { natural }
     }
 }
 
