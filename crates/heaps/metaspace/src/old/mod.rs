@@ -1,1 +1,38 @@
-//! The metaspace of JDK 15 and before: three chunk sizes and humongous chunks, headers inside the chunks.
+//! The metaspace of JDK 15 and before, as JDK 11 has it: three chunk sizes and humongous chunks, headers in the chunks.
+//!
+//! Why it is kept: it is what the elastic design was measured against, and what most JVMs still ran on when the document
+//! was written. It is complete: [`Metaspace11`] hands out the very addresses (as offsets within a node) that JDK 11.0.13
+//! does for the same requests.
+//!
+//! Main path: [`arena`] bumps through a chunk; [`pool`] finds the next chunk among free ones, by [`split`]ting a larger one,
+//! or lets a [`node`] [`grow`]; a dying arena's chunks return and [`merge`].
+//!
+//! Deviations: no garbage collection threshold (`MetaspaceGC`), only a limit; no large pages; no locks, because a heap here
+//! has one user.
+
+mod arena;
+mod blocks;
+mod check;
+mod chunk;
+pub mod facts;
+mod geometry;
+mod grow;
+mod heap;
+mod merge;
+mod metaspace;
+mod node;
+mod occupancy;
+mod piece;
+mod pool;
+mod size_tree;
+mod split;
+mod statistics;
+
+#[cfg(test)]
+mod tests;
+
+pub use geometry::{ChunkKind, Space};
+pub use heap::Heap11;
+pub use metaspace::{ArenaId, Metaspace11, Options11};
+pub use pool::PoolCounters;
+pub use statistics::{KindRow, SpaceStatistics, Statistics};
