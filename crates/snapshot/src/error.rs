@@ -1,0 +1,54 @@
+//! What a reader says of a file that it refuses: where, what was expected there, and what stands there instead.
+
+use std::fmt;
+
+/// Why bytes are no heap snapshot: the first place that breaks the format.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("byte {offset}: expected {expected}, found {found}")]
+pub struct ReadError {
+    /// Where in the file, counted from 0.
+    pub offset: u64,
+    /// What the format wants there.
+    pub expected: String,
+    /// What stands there.
+    pub found: String,
+}
+
+impl ReadError {
+    /// An error at a place of `bytes`; what was found is shown from there.
+    pub(crate) fn at(bytes: &[u8], offset: usize, expected: impl Into<String>) -> ReadError {
+        ReadError { offset: offset as u64, expected: expected.into(), found: Shown(bytes, offset).to_string() }
+    }
+
+    /// An error whose finding is said in words.
+    pub(crate) fn saying(offset: usize, expected: impl Into<String>, found: impl Into<String>) -> ReadError {
+        ReadError { offset: offset as u64, expected: expected.into(), found: found.into() }
+    }
+}
+
+/// The first bytes from a place on, printable.
+struct Shown<'a>(&'a [u8], usize);
+
+impl fmt::Display for Shown<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Shown(bytes, offset) = *self;
+        match bytes.get(offset..) {
+            _ if bytes.is_empty() => f.write_str("an empty file (a writer that was killed leaves one)"),
+            None | Some([]) => f.write_str("the end of the file (it was cut, or its writer has not finished)"),
+            Some(rest) => write!(f, "`{}`", rest[..rest.len().min(16)].escape_ascii()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_where_what_and_what_instead() {
+        let error = ReadError::at(b"{\"a\"\n", 3, "a colon");
+        assert_eq!(error.to_string(), "byte 3: expected a colon, found `\\\"\\n`");
+        assert!(ReadError::at(b"{", 1, "x").to_string().contains("was cut"));
+        assert!(ReadError::at(b"", 0, "x").to_string().contains("empty file"));
+    }
+}

@@ -1,0 +1,275 @@
+//! A list of unsigned integers, as `nodes`, `edges` and the small lists are: found 64 bytes at a time, converted eight digits at a
+//! time. Strict: exactly one comma between two numbers, nothing but whitespace besides, digits only, below 2^64.
+//!
+//! A number's end is a byte that is no digit behind one that is. Commas and the beginnings of numbers must alternate, which is the
+//! parity of their common mask; so a whole block is checked by a handful of instructions and then only its ends are visited.
+
+use super::blocks::{self, BLOCK};
+use crate::ReadError;
+
+/// The numbers that one block can complete.
+pub(crate) const FILL_ROOM: usize = BLOCK / 2 + 1;
+
+/// A scanner behind the opening bracket of a list.
+#[derive(Clone, Debug)]
+pub(crate) struct Ints<'a> {
+    bytes: &'a [u8],
+    /// The next block.
+    at: usize,
+    /// Where the number that is being read began.
+    token_from: usize,
+    /// Whether the last byte was a digit.
+    in_token: bool,
+    /// All ones when a comma must come next.
+    after_number: u64,
+    /// Behind the closing bracket, when it was found.
+    end: Option<usize>,
+}
+
+impl<'a> Ints<'a> {
+    /// A list whose first byte behind `[` is at `at`.
+    pub fn new(bytes: &'a [u8], at: usize) -> Self {
+        Ints { bytes, at, token_from: at, in_token: false, after_number: 0, end: None }
+    }
+
+    /// Where the list ended, behind its bracket.
+    pub fn end(&self) -> Option<usize> {
+        self.end
+    }
+
+    /// Fills `out` as far as whole blocks go and says how many numbers it holds. 0 means that the list has ended.
+    /// `out` must have room for [`FILL_ROOM`] numbers.
+    pub fn fill(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
+        let mut filled = 0;
+        while self.end.is_none() && out.len() - filled >= FILL_ROOM {
+            filled += self.block(&mut out[filled..])?;
+        }
+        Ok(filled)
+    }
+
+    #[inline]
+    fn block(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
+        let block = blocks::block_at(self.bytes, self.at);
+        let masks = blocks::integers(&block);
+        let stops = !(masks.digits | masks.commas | masks.spaces);
+        if stops != 0 {
+            return self.last_block(masks, stops, out);
+        }
+        let followed = masks.digits << 1 | u64::from(self.in_token);
+        let starts = masks.digits & !followed;
+        let ends = followed & !masks.digits;
+        let turns = blocks::parity(masks.commas | starts) ^ self.after_number;
+        if starts & !turns | masks.commas & turns != 0 {
+            return Err(self.misplaced(starts & !turns | masks.commas & turns));
+        }
+        let filled = self.convert(starts, ends, out)?;
+        self.in_token = masks.digits >> 63 != 0;
+        self.after_number = ((turns as i64) >> 63) as u64;
+        self.at += BLOCK;
+        Ok(filled)
+    }
+
+    /// The numbers that end at `ends`.
+    #[inline]
+    fn convert(&mut self, mut starts: u64, mut ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+        let mut filled = 0;
+        let mut from = self.token_from;
+        if !self.in_token {
+            from = self.at + starts.trailing_zeros() as usize;
+            starts &= starts.wrapping_sub(1);
+        }
+        while ends != 0 {
+            let to = self.at + ends.trailing_zeros() as usize;
+            ends &= ends - 1;
+            out[filled] = number(self.bytes, from, to)?;
+            filled += 1;
+            // After the last start this is beyond the block; the next block sets it anew unless a number is open, and then it is right.
+            from = self.at + starts.trailing_zeros() as usize;
+            starts &= starts.wrapping_sub(1);
+        }
+        self.token_from = from;
+        Ok(filled)
+    }
+
+    /// The block in which the list ends, or breaks: its bytes before the first that belongs to no list of integers.
+    #[cold]
+    fn last_block(&mut self, mut masks: blocks::IntMasks, stops: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+        let stop = stops.trailing_zeros();
+        let before = (1u64 << stop) - 1;
+        masks.digits &= before;
+        masks.commas &= before;
+        let followed = masks.digits << 1 | u64::from(self.in_token);
+        let starts = masks.digits & !followed;
+        let ends = followed & !masks.digits;
+        let turns = blocks::parity(masks.commas | starts) ^ self.after_number;
+        let misplaced = starts & !turns | masks.commas & turns & before;
+        if misplaced != 0 {
+            return Err(self.misplaced(misplaced));
+        }
+        let place = self.at + stop as usize;
+        let filled = self.convert(starts, ends, out)?;
+        let after_number = if stop == 0 { self.after_number != 0 } else { turns >> (stop - 1) & 1 != 0 };
+        let empty = masks.commas == 0 && !after_number && self.began_here();
+        if self.bytes.get(place) != Some(&b']') {
+            return Err(ReadError::at(self.bytes, place, if after_number { "a comma or `]`" } else { "an integer" }));
+        }
+        if !after_number && !empty {
+            return Err(ReadError::at(self.bytes, place, "an integer"));
+        }
+        self.end = Some(place + 1);
+        Ok(filled)
+    }
+
+    /// Whether nothing but whitespace stands between here and the opening bracket.
+    fn began_here(&self) -> bool {
+        let before = self.bytes[..self.at].iter().rev().find(|byte| !byte.is_ascii_whitespace());
+        matches!(before, Some(b'[') | None)
+    }
+
+    #[cold]
+    fn misplaced(&self, places: u64) -> ReadError {
+        let place = self.at + places.trailing_zeros() as usize;
+        let expected = if self.bytes.get(place) == Some(&b',') { "an integer" } else { "a comma" };
+        ReadError::at(self.bytes, place, expected)
+    }
+}
+
+/// The number whose digits are `bytes[from..to]`.
+#[inline]
+fn number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
+    let digits = to - from;
+    if to >= 8 && digits <= 8 {
+        return Ok(eight(bytes, to, digits));
+    }
+    if to >= 16 && digits <= 16 {
+        return Ok(eight(bytes, to, 8) + 100_000_000 * eight(bytes, to - 8, digits - 8));
+    }
+    slow_number(bytes, from, to)
+}
+
+/// The number of at most 8 digits that ends before `to`: the 8 bytes before it, those that are not its own blanked, summed pairwise.
+#[inline]
+fn eight(bytes: &[u8], to: usize, digits: usize) -> u64 {
+    debug_assert!((1..=8).contains(&digits));
+    let text = match bytes[..to].last_chunk::<8>() {
+        Some(chunk) => u64::from_le_bytes(*chunk),
+        None => return 0,
+    };
+    let values = (text ^ 0x3030_3030_3030_3030) & (!0 << (64 - 8 * digits));
+    let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
+    let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
+    let high = (pairs >> 16 & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
+    low.wrapping_add(high) >> 32
+}
+
+#[cold]
+fn slow_number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
+    let mut value: u64 = 0;
+    for digit in &bytes[from..to] {
+        let next = value.checked_mul(10).and_then(|value| value.checked_add(u64::from(digit - b'0')));
+        value = next.ok_or_else(|| ReadError::at(bytes, from, "an integer below 2^64"))?;
+    }
+    Ok(value)
+}
+
+/// Where the number of that index begins, for a message about its value. `at` is behind the list's bracket.
+#[cold]
+pub(crate) fn offset_of(bytes: &[u8], at: usize, index: u64) -> usize {
+    let mut seen = 0;
+    let mut in_token = false;
+    for (place, byte) in bytes.iter().enumerate().skip(at) {
+        let digit = byte.is_ascii_digit();
+        if digit && !in_token {
+            if seen == index {
+                return place;
+            }
+            seen += 1;
+        }
+        in_token = digit;
+    }
+    bytes.len()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    /// All numbers of a list that begins behind `before` and its bracket.
+    fn read(before: &str, list: &str) -> Result<(Vec<u64>, usize), ReadError> {
+        let text = format!("{before}[{list}");
+        let mut ints = Ints::new(text.as_bytes(), before.len() + 1);
+        let (mut all, mut buffer) = (Vec::new(), [0; 64]);
+        loop {
+            let filled = ints.fill(&mut buffer)?;
+            if filled == 0 && ints.end().is_some() {
+                return Ok((all, ints.end().unwrap()));
+            }
+            all.extend_from_slice(&buffer[..filled]);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn lists_are_read_wherever_they_begin_and_however_they_are_spaced(
+            numbers in prop::collection::vec((0u32..64, any::<u64>()), 0..80),
+            before in 0usize..70,
+            newlines in any::<bool>(),
+        ) {
+            let numbers: Vec<u64> = numbers.into_iter().map(|(bits, value)| value >> bits).collect();
+            let words: Vec<String> = numbers.iter().map(u64::to_string).collect();
+            let list = words.join(if newlines { "\n, " } else { "," }) + "]}";
+            let before = " ".repeat(before);
+            let (read, end) = read(&before, &list).unwrap();
+            prop_assert_eq!(read, numbers);
+            prop_assert_eq!(end, before.len() + list.len());
+        }
+
+        #[test]
+        fn anything_is_read_as_serde_would_or_refused_where_it_breaks(text in "[0-9,\\]\\[ \n-]{0,100}", before in 0usize..70) {
+            let list = text.split_inclusive(']').next().unwrap_or("");
+            let expected: Option<Vec<u64>> = expected(list);
+            let got = read(&" ".repeat(before), &text);
+            match (expected, got) {
+                (Some(expected), Ok((got, _))) => prop_assert_eq!(got, expected),
+                (None, Err(error)) => prop_assert!(error.offset as usize <= before + 1 + text.len()),
+                (expected, got) => prop_assert!(false, "{text:?}: {expected:?} {got:?}"),
+            }
+        }
+    }
+
+    /// A list's numbers by splitting; leading zeros are taken, as DevTools takes them.
+    fn expected(list: &str) -> Option<Vec<u64>> {
+        let inner = list.strip_suffix(']')?;
+        if inner.trim().is_empty() {
+            return Some(Vec::new());
+        }
+        let number = |word: &str| {
+            let word = word.trim_matches([' ', '\n']);
+            if word.is_empty() || !word.bytes().all(|byte| byte.is_ascii_digit()) { None } else { word.parse().ok() }
+        };
+        inner.split(',').map(number).collect()
+    }
+
+    #[test]
+    fn each_way_to_break_a_list_is_refused_at_its_byte() {
+        let cases = [
+            ("1,,2]", 3, "an integer"),
+            (",1]", 1, "an integer"),
+            ("1,]", 3, "an integer"),
+            ("1 2]", 3, "a comma"),
+            ("1.5]", 2, "a comma or `]`"),
+            ("-1]", 1, "an integer"),
+            ("1,2", 4, "a comma or `]`"),
+            ("", 1, "an integer"),
+            ("1,\"a\"]", 3, "an integer"),
+            ("1,18446744073709551616]", 3, "an integer below 2^64"),
+        ];
+        for (list, offset, expected) in cases {
+            let error = read("", list).unwrap_err();
+            assert_eq!((error.offset, error.expected.as_str()), (offset, expected), "{list}");
+        }
+        assert_eq!(read("", "18446744073709551615]").unwrap().0, [u64::MAX]);
+        assert_eq!(offset_of(b"[10,\n,200,3]", 1, 2), 10);
+    }
+}

@@ -1,0 +1,160 @@
+//! The small lists: samples, locations, and who allocated. Fields by name, every number checked.
+
+use super::cursor::Cursor;
+use super::ints::{self, Ints};
+use crate::ReadError;
+use crate::meta::{Header, field};
+use crate::snapshot::{Location, Sample, TraceFunction, TraceNode, Traces};
+
+/// Names that were read before the strings: the largest and where it stands.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Names {
+    largest: Option<(u64, usize)>,
+}
+
+impl Names {
+    /// Where a name stands that is beyond the strings there are.
+    pub fn beyond(&self, strings: u64) -> Option<usize> {
+        self.largest.filter(|(name, _)| *name >= strings).map(|(_, at)| at)
+    }
+}
+
+/// Calls `each` with the rows of a list of `fields` numbers each.
+fn rows(bytes: &[u8], at: usize, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
+    let mut ints = Ints::new(bytes, at);
+    let width = fields.max(1);
+    let mut buffer = vec![0; width * 64 + ints::FILL_ROOM];
+    let (mut held, mut row) = (0, 0);
+    loop {
+        let filled = ints.fill(&mut buffer[held..])?;
+        held += filled;
+        for values in buffer[..held].chunks_exact(width) {
+            each(row, values)?;
+            row += 1;
+        }
+        let done = held / width * width;
+        buffer.copy_within(done..held, 0);
+        held -= done;
+        match ints.end() {
+            Some(end) if filled == 0 && (held != 0 || (fields == 0 && row != 0)) => {
+                return Err(ReadError::saying(end - 1, format!("whole rows of {fields} fields"), format!("{held} numbers too many")));
+            }
+            Some(end) if filled == 0 => return Ok(end),
+            _ => {}
+        }
+    }
+}
+
+/// A list that nothing here needs.
+fn skipped(bytes: &[u8], at: usize) -> Result<usize, ReadError> {
+    rows(bytes, at, 1, |_, _| Ok(()))
+}
+
+/// A value that must fit 32 bits.
+fn small(bytes: &[u8], at: usize, index: u64, value: u64, what: &str) -> Result<u32, ReadError> {
+    u32::try_from(value).map_err(|_| ReadError::at(bytes, ints::offset_of(bytes, at, index), format!("{what} below 2^32")))
+}
+
+pub(super) fn samples(bytes: &[u8], at: usize, header: &Header, samples: &mut Vec<Sample>) -> Result<usize, ReadError> {
+    let fields = header.meta.sample_fields.as_deref().unwrap_or_default();
+    let (Some(timestamp), Some(last)) = (field(fields, "timestamp_us"), field(fields, "last_assigned_id")) else {
+        return skipped(bytes, at);
+    };
+    rows(bytes, at, fields.len(), |_, row| {
+        samples.push(Sample { timestamp_us: row[timestamp], last_assigned_id: row[last] });
+        Ok(())
+    })
+}
+
+pub(super) fn locations(bytes: &[u8], at: usize, header: &Header, locations: &mut Vec<Location>) -> Result<usize, ReadError> {
+    let fields = header.meta.location_fields.as_deref().unwrap_or_default();
+    let places = ["object_index", "script_id", "line", "column"].map(|name| field(fields, name));
+    let [Some(object), Some(script), Some(line), Some(column)] = places else { return skipped(bytes, at) };
+    let node_fields = header.meta.node_fields.len() as u64;
+    rows(bytes, at, fields.len(), |number, row| {
+        let index = |place: usize| number * fields.len() as u64 + place as u64;
+        if !row[object].is_multiple_of(node_fields) || row[object] / node_fields >= header.node_count {
+            let expected = format!("a multiple of {node_fields} below {}, the index of a node", header.node_count * node_fields);
+            return Err(ReadError::at(bytes, ints::offset_of(bytes, at, index(object)), expected));
+        }
+        locations.push(Location {
+            node: (row[object] / node_fields) as u32,
+            script_id: small(bytes, at, index(script), row[script], "a script's number")?,
+            line: small(bytes, at, index(line), row[line], "a line")?,
+            column: small(bytes, at, index(column), row[column], "a column")?,
+        });
+        Ok(())
+    })
+}
+
+pub(super) fn trace_functions(
+    bytes: &[u8],
+    at: usize,
+    header: &Header,
+    traces: &mut Traces,
+    names: &mut Names,
+) -> Result<usize, ReadError> {
+    let fields = &header.meta.trace_function_info_fields;
+    let places = ["function_id", "name", "script_name", "script_id", "line", "column"].map(|name| field(fields, name));
+    let [Some(id), Some(name), Some(script_name), Some(script_id), Some(line), Some(column)] = places else { return skipped(bytes, at) };
+    let end = rows(bytes, at, fields.len(), |number, row| {
+        let index = |place: usize| number * fields.len() as u64 + place as u64;
+        for place in [name, script_name] {
+            if names.largest.is_none_or(|(largest, _)| row[place] > largest) {
+                names.largest = Some((row[place], ints::offset_of(bytes, at, index(place))));
+            }
+        }
+        traces.functions.push(TraceFunction {
+            function_id: row[id],
+            name: small(bytes, at, index(name), row[name], "a string's number")?,
+            script_name: small(bytes, at, index(script_name), row[script_name], "a string's number")?,
+            script_id: row[script_id],
+            line: row[line],
+            column: row[column],
+        });
+        Ok(())
+    })?;
+    if traces.functions.len() as u64 != header.trace_function_count {
+        let expected = format!("{} functions, as the header says", header.trace_function_count);
+        return Err(ReadError::saying(end - 1, expected, traces.functions.len().to_string()));
+    }
+    Ok(end)
+}
+
+/// The tree of calls: lists within lists, as deep as the program's stacks were, walked without recursion.
+pub(super) fn trace_tree(cursor: &mut Cursor, header: &Header, traces: &mut Traces) -> Result<(), ReadError> {
+    let fields = &header.meta.trace_node_fields;
+    let places = ["id", "function_info_index", "count", "size", "children"].map(|name| field(fields, name));
+    let [Some(id), Some(function), Some(count), Some(size), Some(children)] = places else { return cursor.skip() };
+    if children + 1 != fields.len() {
+        return Err(cursor.error("`children` to be the last of `trace_node_fields`"));
+    }
+    // Indices of the nodes whose children are being read; the outermost list has the root alone.
+    let mut open: Vec<Option<u32>> = vec![None];
+    let mut values = vec![0; fields.len()];
+    let mut first = true;
+    cursor.expect(b'[', "the allocation tree, a list")?;
+    while let Some(&parent) = open.last() {
+        if cursor.take(b']') {
+            open.pop();
+            first = false;
+            continue;
+        }
+        if !first {
+            cursor.expect(b',', "a comma or `]`")?;
+        }
+        for (place, value) in values[..children].iter_mut().enumerate() {
+            *value = cursor.integer(&fields[place])?;
+            cursor.expect(b',', "a comma")?;
+        }
+        if values[function] >= traces.functions.len() as u64 {
+            return Err(cursor.error(format!("a function below {}", traces.functions.len())));
+        }
+        let node = TraceNode { id: values[id], function: values[function] as u32, count: values[count], size_bytes: values[size], parent };
+        open.push(Some(traces.nodes.len() as u32));
+        traces.nodes.push(node);
+        cursor.expect(b'[', "the children, a list")?;
+        first = true;
+    }
+    Ok(())
+}

@@ -1,0 +1,308 @@
+//! Rows of `nodes` and `edges` into columns. Each row is checked as it passes: types, targets, ids, and that the edge counts of nodes
+//! add up. A violation only sets a flag in the inner loop; where it is, is found by a second look at the file.
+//!
+//! With two threads the second reads `edges` while the first reads `nodes`: no number has a bracket, so that the end of the first list is
+//! one search away. If anything about that fails, the file is read in order, so that the first error is the same however many threads there are.
+
+use super::ReadOptions;
+use super::cursor::Cursor;
+use super::ints::{self, FILL_ROOM, Ints};
+use crate::columns;
+use crate::graph::Graph;
+use crate::meta::{EdgeType, Header, NodeType, field};
+use crate::{ReadError, graph::Node};
+
+/// Rows that are converted before they are distributed to columns: small enough for the first cache.
+const ROWS_AT_ONCE: usize = 512;
+
+/// Largest numbers of strings, to be checked when their list has been read.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Largest {
+    pub node_name: Option<u32>,
+    pub edge_name: Option<u32>,
+}
+
+/// Columns of edges.
+#[derive(Debug, Default)]
+pub(super) struct Edges {
+    pub types: Vec<u8>,
+    pub names: Vec<u32>,
+    pub targets: Vec<Node>,
+    pub largest_name: Option<u32>,
+}
+
+/// Bounds the header's counts by what the file can hold, and by what an ordinal can.
+pub(super) fn check_counts(header: &Header, bytes: &[u8], at: usize) -> Result<(), ReadError> {
+    let checks = [
+        ("node_count", header.node_count, header.meta.node_fields.len()),
+        ("edge_count", header.edge_count, header.meta.edge_fields.len()),
+    ];
+    for (key, count, fields) in checks {
+        // A digit and a comma a field; the last has no comma.
+        let most = (bytes.len() as u64 + 1) / (2 * fields as u64);
+        if count > most {
+            let expected = format!("a `{key}` of at most {most}, which {} bytes can hold", bytes.len());
+            return Err(ReadError::saying(at, expected, count.to_string()));
+        }
+        if count >= u64::from(u32::MAX) {
+            return Err(ReadError::saying(at, format!("a `{key}` below 2^32 - 1, the most that is supported"), count.to_string()));
+        }
+    }
+    Ok(())
+}
+
+/// Where a field's value stands in the file.
+#[cold]
+pub(super) fn offset(bytes: &[u8], list_at: usize, row: usize, fields: &[String], name: &str) -> usize {
+    ints::offset_of(bytes, list_at, row as u64 * fields.len() as u64 + field(fields, name).unwrap_or(0) as u64)
+}
+
+/// A guess of how many strings there are, to make room for them; every string takes three bytes of the rest of the file.
+pub(super) fn strings_expected(largest: &Largest, rest: usize) -> usize {
+    let named = largest.node_name.max(largest.edge_name).map_or(0, |name| name as usize + 1);
+    named.min(rest / 3)
+}
+
+/// A list of numbers as rows of `fields`, of which the header promised `count`. Gives the place behind the list.
+fn for_rows(
+    bytes: &[u8],
+    at: usize,
+    (what, fields, count): (&str, usize, usize),
+    mut chunk: impl FnMut(usize, &[u64]) -> Result<(), ReadError>,
+) -> Result<usize, ReadError> {
+    let mut ints = Ints::new(bytes, at);
+    let mut buffer = vec![0u64; fields * ROWS_AT_ONCE + FILL_ROOM];
+    let (mut held, mut row) = (0, 0);
+    loop {
+        let filled = ints.fill(&mut buffer[held..])?;
+        if filled == 0
+            && let Some(end) = ints.end()
+        {
+            if held != 0 || row != count {
+                let found = format!("{} numbers", row * fields + held);
+                return Err(ReadError::saying(end - 1, format!("{count} {what} of {fields} fields, as the header says"), found));
+            }
+            return Ok(end);
+        }
+        held += filled;
+        let rows = held / fields;
+        if row + rows > count {
+            let surplus = ints::offset_of(bytes, at, count as u64 * fields as u64);
+            return Err(ReadError::at(bytes, surplus, format!("`]` behind {count} {what}, as the header says")));
+        }
+        chunk(row, &buffer[..rows * fields])?;
+        buffer.copy_within(rows * fields..held, 0);
+        held -= rows * fields;
+        row += rows;
+    }
+}
+
+/// Reads `nodes`; with two threads, `edges` too.
+pub(super) fn nodes(
+    bytes: &[u8],
+    at: usize,
+    header: &Header,
+    options: &ReadOptions,
+    graph: &mut Graph,
+    largest: &mut Largest,
+) -> Result<(usize, Option<(usize, Edges)>), ReadError> {
+    let edges_at = if options.threads > 1 { edges_begin(bytes, at) } else { None };
+    let Some(edges_at) = edges_at else { return Ok((read_nodes(bytes, at, header, graph, largest)?, None)) };
+    std::thread::scope(|scope| {
+        let ahead = scope.spawn(|| edges(bytes, edges_at, header).ok());
+        let end = read_nodes(bytes, at, header, graph, largest);
+        let ahead = ahead.join().ok().flatten();
+        Ok((end?, ahead))
+    })
+}
+
+/// Where the list of edges begins, if it follows directly.
+fn edges_begin(bytes: &[u8], nodes_at: usize) -> Option<usize> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.at = nodes_at + memchr::memchr(b']', &bytes[nodes_at..])? + 1;
+    let begins = cursor.take(b',') && cursor.string("").ok()? == b"edges" && cursor.take(b':') && cursor.take(b'[');
+    begins.then_some(cursor.at)
+}
+
+/// Where the fields of a node stand.
+struct NodeFields {
+    node_type: usize,
+    name: usize,
+    id: usize,
+    self_size: usize,
+    edge_count: usize,
+    trace_node: Option<usize>,
+    detachedness: Option<usize>,
+}
+
+impl NodeFields {
+    fn of(header: &Header) -> NodeFields {
+        let fields = &header.meta.node_fields;
+        // The header's reader has made sure of those that are needed.
+        let place = |name| field(fields, name).unwrap_or(0);
+        NodeFields {
+            node_type: place("type"),
+            name: place("name"),
+            id: place("id"),
+            self_size: place("self_size"),
+            edge_count: place("edge_count"),
+            trace_node: field(fields, "trace_node_id"),
+            detachedness: field(fields, "detachedness"),
+        }
+    }
+}
+
+fn read_nodes(bytes: &[u8], at: usize, header: &Header, graph: &mut Graph, largest: &mut Largest) -> Result<usize, ReadError> {
+    let fields = NodeFields::of(header);
+    let count = header.node_count as usize;
+    let types = NodeType::table(&header.meta.node_types);
+    *graph = Graph {
+        node_types: columns::zeroed(count),
+        node_names: columns::zeroed(count),
+        ids: columns::zeroed(count),
+        self_sizes: columns::zeroed(count),
+        first_edges: columns::zeroed(count + 1),
+        detachedness: columns::zeroed(if fields.detachedness.is_some() { count } else { 0 }),
+        trace_nodes: columns::zeroed(if fields.trace_node.is_some() { count } else { 0 }),
+        ..Graph::default()
+    };
+    let (mut edge, mut largest_name) = (0u64, 0u64);
+    let width = header.meta.node_fields.len();
+    let end = for_rows(bytes, at, ("nodes", width, count), |first, rows| {
+        let mut wrong = false;
+        for (node, row) in (first..).zip(rows.chunks_exact(width)) {
+            wrong |= row[fields.node_type] >= types.len() as u64 || (row[fields.name] | row[fields.id]) >> 32 != 0;
+            graph.node_types[node] = types.get(row[fields.node_type] as usize).map_or(0, |node_type| node_type.0);
+            graph.node_names[node] = row[fields.name] as u32;
+            largest_name = largest_name.max(row[fields.name]);
+            graph.ids[node] = row[fields.id] as u32;
+            let size = row[fields.self_size];
+            graph.self_sizes[node] = size as u32;
+            if size >> 32 != 0 {
+                graph.large_sizes.push((node as Node, size));
+            }
+            graph.first_edges[node] = edge as u32;
+            edge = edge.saturating_add(row[fields.edge_count]);
+            wrong |= edge > header.edge_count;
+        }
+        side_columns(graph, &fields, first, rows, width);
+        if wrong { Err(wrong_node(bytes, at, header, graph, first, rows)) } else { Ok(()) }
+    })?;
+    graph.first_edges[count] = edge as u32;
+    if edge != header.edge_count {
+        let expected = format!("nodes with {} edges together, as the header says", header.edge_count);
+        return Err(ReadError::saying(end - 1, expected, edge.to_string()));
+    }
+    largest.node_name = (count > 0).then_some(largest_name as u32);
+    Ok(end)
+}
+
+/// The columns that only some versions have.
+fn side_columns(graph: &mut Graph, fields: &NodeFields, first: usize, rows: &[u64], width: usize) {
+    if let Some(place) = fields.trace_node {
+        let values = rows.chunks_exact(width).map(|row| u32::try_from(row[place]).unwrap_or(u32::MAX));
+        graph.trace_nodes[first..].iter_mut().zip(values).for_each(|(to, value)| *to = value);
+    }
+    if let Some(place) = fields.detachedness {
+        let values = rows.chunks_exact(width).map(|row| (row[place] & 3) as u8);
+        graph.detachedness[first..].iter_mut().zip(values).for_each(|(to, value)| *to = value);
+    }
+}
+
+/// What is wrong with the first wrong row of a chunk.
+#[cold]
+fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: usize, rows: &[u64]) -> ReadError {
+    let names = &header.meta.node_fields;
+    let fields = NodeFields::of(header);
+    let types = header.meta.node_types.len();
+    let mut edge = u64::from(graph.first_edges[first]);
+    for (node, row) in (first..).zip(rows.chunks_exact(names.len())) {
+        edge = edge.saturating_add(row[fields.edge_count]);
+        let checks = [
+            ("type", row[fields.node_type] >= types as u64, format!("a node type below {types}")),
+            ("name", row[fields.name] >> 32 != 0, "a string's number below 2^32".to_owned()),
+            ("id", row[fields.id] >> 32 != 0, "an id below 2^32, as V8 and DevTools have them".to_owned()),
+            ("edge_count", edge > header.edge_count, format!("at most {} edges together, as the header says", header.edge_count)),
+        ];
+        if let Some((name, _, expected)) = checks.into_iter().find(|(_, wrong, _)| *wrong) {
+            return ReadError::at(bytes, offset(bytes, at, node, names, name), expected);
+        }
+    }
+    ReadError::at(bytes, at, "nodes within their bounds")
+}
+
+/// Reads `edges`.
+pub(super) fn edges(bytes: &[u8], at: usize, header: &Header) -> Result<(usize, Edges), ReadError> {
+    let names = &header.meta.edge_fields;
+    let [node_type, name, target] = ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
+    let types = EdgeType::table(&header.meta.edge_types);
+    let (count, width) = (header.edge_count as usize, names.len());
+    let mut edges =
+        Edges { types: columns::zeroed(count), names: columns::zeroed(count), targets: columns::zeroed(count), largest_name: None };
+    let node_fields = header.meta.node_fields.len() as u64;
+    // The upper half of a product with this is the quotient, exactly, for every index below 2^58.
+    let inverse = (1u128 << 64).div_ceil(u128::from(node_fields));
+    let (mut largest, mut named) = (0, false);
+    let end = for_rows(bytes, at, ("edges", width, count), |first, rows| {
+        let mut wrong = false;
+        for (edge, row) in (first..).zip(rows.chunks_exact(width)) {
+            let edge_type = types.get(row[node_type] as usize).copied().unwrap_or(EdgeType(u8::MAX));
+            let to = ((u128::from(row[target]) * inverse) >> 64) as u64;
+            wrong |= edge_type.0 == u8::MAX || row[name] >> 32 != 0 || to * node_fields != row[target] || to >= header.node_count;
+            edges.types[edge] = edge_type.0;
+            edges.names[edge] = row[name] as u32;
+            edges.targets[edge] = to as u32;
+            if !edge_type.is_indexed() {
+                largest = largest.max(row[name] as u32);
+                named = true;
+            }
+        }
+        if wrong { Err(wrong_edge(bytes, at, header, first, rows)) } else { Ok(()) }
+    })?;
+    edges.largest_name = named.then_some(largest);
+    Ok((end, edges))
+}
+
+/// What is wrong with the first wrong row of a chunk.
+#[cold]
+fn wrong_edge(bytes: &[u8], at: usize, header: &Header, first: usize, rows: &[u64]) -> ReadError {
+    let names = &header.meta.edge_fields;
+    let place = |name| field(names, name).unwrap_or(0);
+    let (types, fields) = (header.meta.edge_types.len(), header.meta.node_fields.len() as u64);
+    for (edge, row) in (first..).zip(rows.chunks_exact(names.len())) {
+        let target = row[place("to_node")];
+        let checks = [
+            ("type", row[place("type")] >= types as u64, format!("an edge type below {types}")),
+            ("name_or_index", row[place("name_or_index")] >> 32 != 0, "a string's number or an index below 2^32".to_owned()),
+            (
+                "to_node",
+                !target.is_multiple_of(fields) || target / fields >= header.node_count,
+                format!("a multiple of {fields} below {}, the index of a node", header.node_count * fields),
+            ),
+        ];
+        if let Some((name, _, expected)) = checks.into_iter().find(|(_, wrong, _)| *wrong) {
+            return ReadError::at(bytes, offset(bytes, at, edge, names, name), expected);
+        }
+    }
+    ReadError::at(bytes, at, "edges within their bounds")
+}
+
+/// The second node of an id, if one has.
+pub(super) fn duplicate_id(graph: &Graph) -> Option<usize> {
+    // V8 counts ids up; embedders may make them of addresses. Those far out are few and are sorted instead.
+    let near = (graph.node_count() as u64 * 64).min(1 << 32);
+    let mut seen = columns::Bits::new(near as usize);
+    let mut far: Vec<(u32, Node)> = Vec::new();
+    let mut first = None;
+    for (node, id) in graph.ids.iter().enumerate() {
+        if u64::from(*id) >= near {
+            far.push((*id, node as Node));
+        } else if seen.replace(*id) {
+            first = Some(node);
+            break;
+        }
+    }
+    far.sort_unstable();
+    let among_far = far.windows(2).filter(|pair| pair[0].0 == pair[1].0).map(|pair| pair[1].1 as usize).min();
+    [first, among_far].into_iter().flatten().min()
+}
