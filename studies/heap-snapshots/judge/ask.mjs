@@ -1,0 +1,138 @@
+// What DevTools answers about heap snapshots, as JSON and tables.
+//
+//   node judge/ask.mjs answers a.heapsnapshot -o DIR      DIR/answers.json, DIR/objects.tsv
+//   node judge/ask.mjs diff a.heapsnapshot b.heapsnapshot -o FILE.json
+//
+// objects.tsv: one row a node, in the order of the file: id, self size, retained size, distance, the immediate dominator's id, the
+// class (a line number of answers.json's `keys`), detachedness (0 unknown, 1 attached, 2 detached).
+// answers.json: `classes`: what the Summary shows (key, name, count, self, retained, distance); `keys`; `statistics`; `interfaces`;
+// `duplicates`: groups of equal strings; `retainers`: of a sample of objects, in the order shown; `allocations`: the tops of an
+// allocation-tracking file's functions. A class key that two classes share keeps the later one's figures in `classes`, as in DevTools;
+// `overwritten` names them.
+
+import {createWriteStream, mkdirSync, writeFileSync} from 'node:fs';
+import path from 'node:path';
+import {once} from 'node:events';
+import {parseArgs} from 'node:util';
+import {open} from './devtools.mjs';
+
+const ROWS_AT_ONCE = 20_000;
+const SAMPLED_OBJECTS = 400;
+const RETAINERS_SHOWN = 50;
+
+const {positionals: [command, ...files], values: {output}} = parseArgs({
+  allowPositionals: true,
+  options: {output: {type: 'string', short: 'o'}},
+});
+if (!['answers', 'diff'].includes(command) || files.length !== (command === 'diff' ? 2 : 1) || !output) {
+  console.error('usage: ask.mjs answers FILE -o DIR | ask.mjs diff FILE FILE -o FILE');
+  process.exit(2);
+}
+await (command === 'diff' ? diff(files[0], files[1], output) : answers(files[0], output));
+
+/** The class key that DevTools shows to the outside. */
+function publicKey(snapshot, key) {
+  return typeof key === 'number' ? ',' + snapshot.strings[key] : key;
+}
+
+async function answers(file, folder) {
+  mkdirSync(folder, {recursive: true});
+  const reports = [];
+  const snapshot = await open(file, text => reports.push(text));
+  const keys = await objects(snapshot, path.join(folder, 'objects.tsv'));
+  const aggregates = snapshot.getAggregatesByClassKey(true, 'allObjects');
+  const classes = Object.entries(aggregates).map(([key, {name, count, self, maxRet, distance}]) =>
+    ({key, name, count, self, retained: maxRet, distance}));
+  const duplicates = snapshot.getDuplicateStrings().map(({value, count, totalSelfSize, totalRetainedSize, truncated, length, hash}) =>
+    ({value, count, self: totalSelfSize, retained: totalRetainedSize, truncated, length, hash}));
+  const profile = snapshot.profile.snapshot;
+  writeFileSync(path.join(folder, 'answers.json'), JSON.stringify({
+    nodes: snapshot.nodeCount,
+    edges: snapshot.containmentEdges.length / snapshot.edgeFieldsCount,
+    total_bytes: snapshot.totalSize,
+    max_js_object_id: snapshot.updateStaticData().maxJSObjectId,
+    statistics: snapshot.getStatistics(),
+    interfaces: JSON.parse(snapshot.interfaceDefinitions()),
+    overwritten: keys.overwritten,
+    classes,
+    keys: keys.list,
+    duplicates,
+    retainers: retainers(snapshot),
+    samples: snapshot.getSamples(),
+    allocations: profile.trace_function_count ? snapshot.allocationTracesTops() : null,
+    reports: reports.map(report => report.split('\n')[0]),
+  }, null, 1));
+}
+
+/** Writes a row for every node; gives the class keys by their numbers. */
+async function objects(snapshot, file) {
+  const out = createWriteStream(file);
+  const numbers = new Map();
+  const internal = new Map();
+  const overwritten = new Set();
+  const node = snapshot.createNode(0);
+  const dominator = snapshot.createNode(0);
+  let rows = [];
+  for (let ordinal = 0; ordinal < snapshot.nodeCount; ++ordinal) {
+    node.nodeIndex = ordinal * snapshot.nodeFieldCount;
+    dominator.nodeIndex = node.dominatorIndex();
+    const inner = node.classKeyInternal();
+    const key = publicKey(snapshot, inner);
+    if (!numbers.has(key)) {
+      numbers.set(key, numbers.size);
+    }
+    if (node.selfSize()) {
+      if (internal.has(key) && internal.get(key) !== inner) {
+        overwritten.add(key);
+      }
+      internal.set(key, inner);
+    }
+    rows.push([node.id(), node.selfSize(), node.retainedSize(), node.distance(), dominator.id(), numbers.get(key), node.detachedness()].join('\t'));
+    if (rows.length === ROWS_AT_ONCE) {
+      if (!out.write(rows.join('\n') + '\n')) {
+        await once(out, 'drain');
+      }
+      rows = [];
+    }
+  }
+  out.end(rows.length ? rows.join('\n') + '\n' : '');
+  await once(out, 'finish');
+  return {list: [...numbers.keys()], overwritten: [...overwritten]};
+}
+
+/** The retainers of objects spread over the file, in the order that the Retainers view shows: by distance. */
+function retainers(snapshot) {
+  const step = Math.max(1, Math.floor(snapshot.nodeCount / SAMPLED_OBJECTS));
+  const answers = [];
+  for (let ordinal = 1; ordinal < snapshot.nodeCount; ordinal += step) {
+    const nodeIndex = ordinal * snapshot.nodeFieldCount;
+    const provider = snapshot.createRetainingEdgesProvider(nodeIndex);
+    provider.sortAndRewind({fieldName1: 'distance', ascending1: true, fieldName2: 'name', ascending2: true});
+    const {items, totalLength} = provider.serializeItemsRange(0, RETAINERS_SHOWN);
+    answers.push({
+      id: snapshot.createNode(nodeIndex).id(),
+      name: snapshot.createNode(nodeIndex).name(),
+      total: totalLength,
+      shown: items.map(({name, type, node}) => ({edge: name, type, from: node.id, name: node.name, distance: node.distance})),
+    });
+  }
+  return answers;
+}
+
+/** The Comparison view: `second` against `first`. */
+async function diff(first, second, file) {
+  const later = await open(second);
+  const definitions = later.interfaceDefinitions();
+  const base = (await open(first)).aggregatesForDiff(definitions);
+  const answer = Object.entries(later.calculateSnapshotDiff(1, base)).map(([key, diff]) => ({
+    key,
+    name: diff.name,
+    added: diff.addedCount,
+    removed: diff.removedCount,
+    added_bytes: diff.addedSize,
+    removed_bytes: diff.removedSize,
+    added_ids: diff.addedIds,
+    removed_ids: diff.deletedIds,
+  }));
+  writeFileSync(file, JSON.stringify(answer, null, 1));
+}
