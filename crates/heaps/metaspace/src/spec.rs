@@ -152,6 +152,12 @@ impl Spec {
         Ok(spec)
     }
 
+    /// The reclaim policy's name, and whether it is the default one.
+    pub fn reclaim_name(&self) -> (&'static str, bool) {
+        let name = Reclaim::ALL.iter().find(|(reclaim, _)| *reclaim == self.reclaim).map_or("balanced", |(_, name)| name);
+        (name, self.reclaim == Reclaim::default())
+    }
+
     fn set(&mut self, parameter: &Parameter, value: &str) -> Result<(), SpecError> {
         let wrong = || SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() };
         match parameter.name {
@@ -187,7 +193,7 @@ fn bytes(text: &str) -> Option<u64> {
 impl std::fmt::Display for Spec {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.generation.name())?;
-        if let Some((_, name)) = Reclaim::ALL.iter().find(|(reclaim, _)| *reclaim == self.reclaim && *reclaim != Reclaim::Balanced) {
+        if let (name, false) = self.reclaim_name() {
             write!(f, ",reclaim={name}")?;
         }
         if let Some(limit) = self.limit_bytes {

@@ -1,0 +1,368 @@
+//! The heap: both spaces, their arenas, and the contract that a workload is replayed through.
+//!
+//! [`ElasticMetaspace::allocate_words`] and its kin are HotSpot's own operations, in words, with no more bookkeeping than
+//! HotSpot has. [`Allocating`] stands on them: a region is an arena, malloc's region the boot loader's non-class one, and what
+//! metadata know of themselves (their size) is kept in [`LiveBlocks`].
+//!
+//! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must be aligned beyond a word are
+//! cut from larger ones whose ends go to the free blocks (HotSpot has no such blocks); where the system refuses memory the
+//! request fails, while HotSpot ends the VM; there is no collector, so the limit is `MaxMetaspaceSize` alone.
+
+use super::arena::{Arena, raw_words};
+use super::counters::Counters;
+use super::facts::{SMALLEST_BLOCK_WORDS, WORD_BYTES};
+use super::live_blocks::LiveBlocks;
+use super::node::Source;
+use super::space::Space;
+use super::strategy::Settings;
+use crate::plan::{ArenaPlan, LoaderKind, Plan};
+use crate::spec::Spec;
+use heaplab_address_space::{CommitLimit, Error, Faults};
+use heaplab_buddy::ChunkId;
+use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// An arena of the heap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ArenaId(u32);
+
+/// The non-class space, the class space if there is one, and the arenas in them.
+#[derive(Debug)]
+pub struct ElasticMetaspace {
+    pub(super) spec: Spec,
+    pub(super) spaces: Vec<Space>,
+    pub(super) arenas: Vec<Option<Arena>>,
+    dead: Vec<u32>,
+    pub(super) counters: Counters,
+    limit: Arc<CommitLimit>,
+    /// Used words of each space.
+    pub(super) used_words: [usize; 2],
+    /// The chunk at the beginning of class space, so that no class has the narrow pointer 0.
+    pub(super) guard: Option<ChunkId>,
+    plan: Plan,
+    regions: Vec<Option<ArenaId>>,
+    pub(super) live: Vec<LiveBlocks>,
+}
+
+/// Index of the non-class space.
+pub const NON_CLASS: usize = 0;
+/// Index of the class space.
+pub const CLASS: usize = 1;
+
+impl ElasticMetaspace {
+    /// The metaspace of a JVM: both spaces, a first chunk of class space taken, as `plan` says for each region.
+    pub fn new(spec: Spec, plan: Plan) -> Result<ElasticMetaspace, Error> {
+        ElasticMetaspace::with_faults(spec, plan, None)
+    }
+
+    /// The same on memory whose calls can be made to fail.
+    pub fn with_faults(spec: Spec, plan: Plan, faults: Option<Arc<Faults>>) -> Result<ElasticMetaspace, Error> {
+        let limit = spec.limit_bytes.map_or_else(CommitLimit::none, |bytes| CommitLimit::new(bytes as usize));
+        let mut heap = ElasticMetaspace::empty(spec, plan, limit);
+        let settings = Settings::of(&spec);
+        let source = Source { limit: Some(heap.limit.clone()), faults };
+        heap.add_space(Space::expandable(settings, source.clone()));
+        let mut class = Space::fixed(settings, source, spec.class_space_bytes as usize)?;
+        let smallest = settings.geometry.smallest();
+        heap.guard = class.take(smallest, smallest, 0);
+        heap.add_space(class);
+        Ok(heap)
+    }
+
+    /// A non-class space of its own with its own limits in words, as HotSpot's tests and WhiteBox make them
+    /// (`MetaspaceTestContext`). With a reserve limit, which is made of whole root chunks, it does not expand.
+    pub fn test_context(
+        spec: Spec,
+        commit_limit_words: Option<usize>,
+        reserve_limit_words: Option<usize>,
+    ) -> Result<ElasticMetaspace, Error> {
+        ElasticMetaspace::test_context_with_faults(spec, commit_limit_words, reserve_limit_words, None)
+    }
+
+    /// The same on memory whose calls can be made to fail.
+    pub fn test_context_with_faults(
+        spec: Spec,
+        commit_limit_words: Option<usize>,
+        reserve_limit_words: Option<usize>,
+        faults: Option<Arc<Faults>>,
+    ) -> Result<ElasticMetaspace, Error> {
+        let limit = commit_limit_words.map_or_else(CommitLimit::none, |words| CommitLimit::new(words.saturating_mul(WORD_BYTES)));
+        let mut heap = ElasticMetaspace::empty(spec, Plan::default(), limit);
+        let settings = Settings::of(&spec);
+        let source = Source { limit: Some(heap.limit.clone()), faults };
+        heap.add_space(match reserve_limit_words {
+            Some(words) => Space::fixed(settings, source, words.saturating_mul(WORD_BYTES))?,
+            None => Space::expandable(settings, source),
+        });
+        Ok(heap)
+    }
+
+    fn empty(spec: Spec, plan: Plan, limit: CommitLimit) -> ElasticMetaspace {
+        ElasticMetaspace {
+            spec,
+            spaces: Vec::new(),
+            arenas: Vec::new(),
+            dead: Vec::new(),
+            counters: Counters::default(),
+            limit: Arc::new(limit),
+            used_words: [0; 2],
+            guard: None,
+            plan,
+            regions: Vec::new(),
+            live: Vec::new(),
+        }
+    }
+
+    fn add_space(&mut self, space: Space) {
+        let node_bytes = if self.spaces.is_empty() { space.settings().node_bytes } else { space.reserved_bytes() };
+        let fixed = space.nodes().first().map_or(node_bytes, super::node::Node::reserved_bytes);
+        self.live.push(LiveBlocks::new(fixed));
+        self.spaces.push(space);
+    }
+
+    /// The generation and its parameters.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// The spaces: [`NON_CLASS`], and [`CLASS`] where there is one.
+    pub fn spaces(&self) -> &[Space] {
+        &self.spaces
+    }
+
+    /// The spaces, to watch their decisions.
+    pub fn spaces_mut(&mut self) -> &mut [Space] {
+        &mut self.spaces
+    }
+
+    /// What may be committed, and what is.
+    pub fn limit(&self) -> &CommitLimit {
+        &self.limit
+    }
+
+    /// Used words of both spaces: everything handed out by arenas that live, their free blocks included.
+    pub fn used_words(&self) -> usize {
+        self.used_words.iter().sum()
+    }
+
+    /// Committed words of both spaces.
+    pub fn committed_words(&self) -> usize {
+        self.spaces.iter().map(Space::committed_bytes).sum::<usize>() / WORD_BYTES
+    }
+
+    /// What happened so far, both spaces together.
+    pub fn counters(&self) -> Counters {
+        let mut all = self.counters;
+        for space in &self.spaces {
+            let one = space.counters();
+            all.num_vsnodes_births += one.num_vsnodes_births;
+            all.num_space_committed += one.num_space_committed;
+            all.num_space_uncommitted += one.num_space_uncommitted;
+            all.num_chunks_returned_to_freelist += one.num_chunks_returned_to_freelist;
+            all.num_chunks_taken_from_freelist += one.num_chunks_taken_from_freelist;
+            all.num_chunk_merges += one.num_chunk_merges;
+            all.num_chunk_splits += one.num_chunk_splits;
+            all.num_chunks_enlarged += one.num_chunks_enlarged;
+        }
+        all
+    }
+
+    fn space_of(&self, plan: ArenaPlan) -> usize {
+        if plan.class && self.spaces.len() > CLASS { CLASS } else { NON_CLASS }
+    }
+
+    /// An arena is born.
+    pub fn birth(&mut self, plan: ArenaPlan) -> ArenaId {
+        self.counters.num_arena_births += 1;
+        let arena = Some(Arena::new(plan));
+        match self.dead.pop() {
+            Some(number) => {
+                self.arenas[number as usize] = arena;
+                ArenaId(number)
+            }
+            None => {
+                self.arenas.push(arena);
+                ArenaId(self.arenas.len() as u32 - 1)
+            }
+        }
+    }
+
+    /// The arena, if it lives.
+    pub fn arena(&self, id: ArenaId) -> Option<&Arena> {
+        self.arenas.get(id.0 as usize)?.as_ref()
+    }
+
+    /// Allocates from an arena that lives. `None`: refused.
+    pub fn allocate_words(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u64>> {
+        let plan = self.arenas.get(id.0 as usize)?.as_ref()?.plan();
+        let at = self.space_of(plan);
+        let arena = self.arenas[id.0 as usize].as_mut()?;
+        match arena.allocate(&mut self.spaces[at], words) {
+            Some(allocated) => {
+                self.used_words[at] += allocated.grown_words;
+                Some(allocated.block)
+            }
+            None => {
+                self.counters.num_allocs_failed_limit += 1;
+                None
+            }
+        }
+    }
+
+    /// Gives a block back to its arena, which lives.
+    ///
+    /// # Safety
+    /// The block was allocated there with as many words and not given back since, and nobody uses it any more.
+    pub unsafe fn deallocate_words(&mut self, id: ArenaId, block: NonNull<u64>, words: usize) {
+        if let Some(arena) = self.arenas.get_mut(id.0 as usize).and_then(Option::as_mut) {
+            // SAFETY: the caller's promise.
+            unsafe { arena.deallocate(block, words) };
+        }
+    }
+
+    /// An arena dies with everything in it.
+    ///
+    /// # Safety
+    /// Nobody uses any of its blocks any more.
+    pub unsafe fn death(&mut self, id: ArenaId) {
+        let Some(arena) = self.arenas.get_mut(id.0 as usize).and_then(Option::take) else { return };
+        let at = self.space_of(arena.plan());
+        let ranges: Vec<(usize, usize)> = if self.live[at].words() == 0 {
+            Vec::new()
+        } else {
+            let chunks = self.spaces[at].chunks();
+            arena.each_chunk(&self.spaces[at]).map(|chunk| (chunks.offset(chunk) as usize, chunks.used_bytes(chunk))).collect()
+        };
+        for (offset, bytes) in ranges {
+            self.live[at].clear(offset, bytes);
+        }
+        self.used_words[at] -= arena.die(&mut self.spaces[at]);
+        self.dead.push(id.0);
+        self.counters.num_arena_deaths += 1;
+    }
+
+    /// Gives the memory of free chunks back, as far as the generation does.
+    pub fn purge(&mut self) {
+        for space in &mut self.spaces {
+            space.purge();
+        }
+    }
+
+    /// The arena of a region, born at its first use.
+    fn arena_of(&mut self, region: Region) -> ArenaId {
+        let number = region.0 as usize;
+        if self.regions.len() <= number {
+            self.regions.resize(number + 1, None);
+        }
+        match self.regions[number] {
+            Some(id) => id,
+            None => {
+                let id = self.birth(self.plan.arena(region));
+                self.regions[number] = Some(id);
+                id
+            }
+        }
+    }
+
+    /// A block for a request of the contract, noted as live.
+    fn serve(&mut self, request: Request) -> Option<NonNull<u8>> {
+        let id = self.arena_of(request.region);
+        let align_words = request.required_align().div_ceil(WORD_BYTES);
+        let words = raw_words(request.size.div_ceil(WORD_BYTES));
+        let more = if align_words > 1 { words.checked_add(align_words - 1)? } else { words };
+        let whole = self.allocate_words(id, more)?;
+        let front = whole.as_ptr().align_offset(align_words * WORD_BYTES).min(more - words);
+        // SAFETY: the block has `more` words, of which `front` and `words` are no more.
+        let (block, tail) = unsafe { (whole.add(front), whole.add(front + words)) };
+        for (rest, rest_words) in [(whole, front), (tail, more - words - front)] {
+            if rest_words >= SMALLEST_BLOCK_WORDS {
+                // SAFETY: an end of the block that was just allocated, which nobody will use.
+                unsafe { self.deallocate_words(id, rest, rest_words) };
+            }
+        }
+        let at = self.space_of(self.plan_of(id));
+        let offset = self.spaces[at].offset_of(block.as_ptr() as usize)?;
+        self.live[at].insert(offset, words, id.0);
+        if request.zeroed {
+            // SAFETY: the block has at least this many bytes.
+            unsafe { block.as_ptr().cast::<u8>().write_bytes(0, request.size) };
+        }
+        Some(block.cast())
+    }
+
+    fn plan_of(&self, id: ArenaId) -> ArenaPlan {
+        self.arena(id).map_or(ArenaPlan { class: false, loader: LoaderKind::Boot }, Arena::plan)
+    }
+
+    /// The space, offset, words and arena of a live block.
+    fn find(&self, block: NonNull<u8>) -> Option<(usize, usize, usize, ArenaId)> {
+        let address = block.as_ptr() as usize;
+        let (at, offset) = self.spaces.iter().enumerate().find_map(|(at, space)| Some((at, space.offset_of(address)?)))?;
+        let (words, owner) = self.live[at].get(offset)?;
+        Some((at, offset, words, ArenaId(owner)))
+    }
+}
+
+impl Allocating for ElasticMetaspace {
+    const REGIONS: bool = true;
+
+    fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        self.serve(request)
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let Some((at, offset, words, id)) = self.find(block) else {
+            debug_assert!(false, "{block:p} is no live block");
+            return;
+        };
+        self.live[at].remove(offset);
+        // SAFETY: the caller's promise; the table knows the words.
+        unsafe { self.deallocate_words(id, block.cast(), words) };
+    }
+
+    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        let (_, _, words, _) = self.find(block)?;
+        if raw_words(request.size.div_ceil(WORD_BYTES)) == words && (block.as_ptr() as usize).is_multiple_of(request.required_align()) {
+            return Some(block);
+        }
+        let moved = self.serve(Request { zeroed: false, ..request })?;
+        // SAFETY: both blocks live and hold as much; they are different ones.
+        unsafe { moved.copy_from_nonoverlapping(block, (words * WORD_BYTES).min(request.size)) };
+        // SAFETY: the caller's promise.
+        unsafe { self.deallocate(block) };
+        Some(moved)
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        self.find(block).map(|(_, _, words, _)| words * WORD_BYTES)
+    }
+
+    fn begin_region(&mut self, region: Region) {
+        self.arena_of(region);
+    }
+
+    unsafe fn end_region(&mut self, region: Region) {
+        if let Some(id) = self.regions.get_mut(region.0 as usize).and_then(Option::take) {
+            // SAFETY: the caller's promise.
+            unsafe { self.death(id) };
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        self.report().footprint(self.live.iter().map(LiveBlocks::words).sum::<usize>() as u64 * WORD_BYTES as u64)
+    }
+
+    fn trim(&mut self) -> bool {
+        self.purge();
+        true
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        self.check_counts()
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        self.check_everything()
+    }
+}
