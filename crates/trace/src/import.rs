@@ -9,6 +9,7 @@
 mod android;
 mod book;
 mod heaptrack;
+pub mod jvm_log;
 mod lines;
 mod logalloc;
 mod text;
@@ -37,6 +38,8 @@ pub enum Format {
     Logalloc,
     /// heaptrack's own file, raw or interpreted.
     Heaptrack,
+    /// A JVM's log of its metaspace (`-Xlog:metaspace*=trace`), JDK 17 to 25.
+    JvmLog,
 }
 
 /// How to import.
@@ -67,18 +70,23 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
             return Err(TraceError::Malformed {
                 path: options.name.clone(),
                 place: "line 1".into(),
-                expected: "heap-replay-text, Android memory_replay, Firefox logalloc or heaptrack (name it with --format)".into(),
+                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack or a JVM's log (name it with --format)"
+                    .into(),
                 found: format!("\"{}\"", lines::shown(start)),
             });
         }
     };
     let lines = Lines::new(input, &options.name);
+    if format == Format::JvmLog {
+        return jvm_log::import(lines, options, sink);
+    }
     let book = Book::new(options, sink);
     match format {
         Format::Text => text::import(lines, book),
         Format::Android => android::import(lines, book),
         Format::Logalloc => logalloc::import(lines, book),
         Format::Heaptrack => heaptrack::import(lines, book),
+        Format::JvmLog => unreachable!("imported above"),
     }
 }
 
@@ -90,6 +98,9 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     let (first, second) = (words.next()?, words.next().unwrap_or_default());
     if line.starts_with("# heap-replay-text") || (first.len() == 1 && "acmrf".contains(first) && number(second)) {
         return Some(Format::Text);
+    }
+    if line.starts_with('[') && line.contains(']') {
+        return Some(Format::JvmLog);
     }
     if first == "v" && u64::from_str_radix(second, 16).is_ok() {
         return Some(Format::Heaptrack);

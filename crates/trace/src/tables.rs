@@ -152,6 +152,77 @@ pub struct Sample {
     pub committed_bytes: u64,
 }
 
+/// What an arena heap did with the chunks that its arenas are made of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ChunkOp {
+    /// `bytes` is the commit granule.
+    #[default]
+    Granule,
+    /// `bytes` of address space were reserved.
+    Node,
+    /// The same for HotSpot's class space.
+    ClassNode,
+    /// A root chunk was taken from its node.
+    Root,
+    /// A chunk was given to `arena`.
+    Take,
+    /// A chunk's commit line was moved: its first `bytes` are committed now.
+    Line,
+    /// A chunk grew in place to `bytes`.
+    Enlarge,
+    /// A chunk was given back.
+    Return,
+    /// A range was committed.
+    Commit,
+    /// A range was uncommitted.
+    Uncommit,
+    /// What a chunk or a block had left over went to the free blocks of `arena`.
+    Leftover,
+    /// Everything that could be uncommitted was asked to be.
+    Purge,
+}
+
+impl ChunkOp {
+    /// Every operation with its name in `chunks.parquet`.
+    pub const ALL: [(ChunkOp, &'static str); 12] = [
+        (ChunkOp::Granule, "granule"),
+        (ChunkOp::Node, "node"),
+        (ChunkOp::ClassNode, "class_node"),
+        (ChunkOp::Root, "root"),
+        (ChunkOp::Take, "take"),
+        (ChunkOp::Line, "line"),
+        (ChunkOp::Enlarge, "enlarge"),
+        (ChunkOp::Return, "return"),
+        (ChunkOp::Commit, "commit"),
+        (ChunkOp::Uncommit, "uncommit"),
+        (ChunkOp::Leftover, "leftover"),
+        (ChunkOp::Purge, "purge"),
+    ];
+
+    /// As the file has it.
+    pub fn name(self) -> &'static str {
+        Self::ALL.iter().find(|(op, _)| *op == self).map_or("granule", |(_, name)| name)
+    }
+}
+
+/// One row of what became of chunks. Fields that the operation does not use are zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct ChunkEvent {
+    /// What happened.
+    pub op: ChunkOp,
+    /// How many rows of `events.parquet` came before it.
+    pub row: u64,
+    /// ns since the recording began.
+    pub time_ns: u64,
+    /// Where the chunk, the range or the block begins.
+    pub address: u64,
+    /// How long it is.
+    pub bytes: u64,
+    /// Row of `arenas`; 0: none.
+    pub arena: u32,
+}
+
 /// Everything that events refer to.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Tables {
@@ -171,6 +242,8 @@ pub struct Tables {
     pub marks: Vec<Mark>,
     /// Memory as the system saw it, in order of time.
     pub samples: Vec<Sample>,
+    /// What became of chunks, in order; empty where the recording does not show it.
+    pub chunks: Vec<ChunkEvent>,
 }
 
 impl Tables {

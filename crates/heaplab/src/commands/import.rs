@@ -1,13 +1,14 @@
 //! `heaplab import`: turn another tool's trace into a bundle.
 
 use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
 use heaplab_findings::words::plural;
 use heaplab_trace::bundle::{Bundle, BundleWriter};
 use heaplab_trace::import::{self, Options};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -15,15 +16,20 @@ Examples:
   heaplab import trace.txt.zst -o trace.heaplab            the format is told from the first line
   heaptrack --raw -o ls ls; heaplab import ls.raw.zst -o ls.heaplab
   zcat log.gz | heaplab import --format logalloc - -o firefox.heaplab
-  heaplab import --lenient record_allocs.txt -o app.heaplab";
+  heaplab import --lenient record_allocs.txt -o app.heaplab
+  java -Xlog:metaspace*=trace:file=jvm.log:uptimenanos,tid:filecount=0 ...
+  heaplab import jvm-log jvm.log.gz -o app.heaplab         a JVM's metaspace (JDK 17 to 25)
+
+Exit status 1 where nothing could be imported, and where a JVM's log broke off or contradicted itself:
+the bundle then holds what came before.";
 
 /// Arguments of `heaplab import`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>")]
 pub struct Args {
-    /// The trace, plain or compressed by zstd or gzip; - reads standard input
-    #[arg(value_name = "FILE")]
-    input: PathBuf,
+    /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand before it
+    #[arg(value_name = "FILE", num_args = 1..=2, required = true)]
+    trace: Vec<PathBuf>,
     /// The bundle to make; it must not exist
     #[arg(short, long, value_name = "BUNDLE")]
     output: PathBuf,
@@ -39,7 +45,7 @@ pub struct Args {
 }
 
 /// The formats that can be imported.
-#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, ValueEnum)]
 enum Format {
     /// Told from the first line
     Auto,
@@ -51,20 +57,43 @@ enum Format {
     Logalloc,
     /// heaptrack's file, raw or interpreted
     Heaptrack,
+    /// A JVM's log of its metaspace (-Xlog:metaspace*=trace), JDK 17 to 25
+    JvmLog,
+}
+
+impl Args {
+    /// Format and file, wherever the format stands.
+    fn what(&self) -> Result<(Format, &Path)> {
+        match &self.trace[..] {
+            [file] => Ok((self.format, file)),
+            [format, file] => {
+                let format = format.to_string_lossy();
+                let known = Format::value_variants().iter().filter_map(Format::to_possible_value).map(|value| value.get_name().to_string());
+                let names = known.collect::<Vec<_>>().join(", ");
+                match Format::from_str(&format, false) {
+                    Ok(format) => Ok((format, file)),
+                    Err(_) => bail!("{format:?} is no format; there are: {names} (and one trace is imported at a time)"),
+                }
+            }
+            _ => bail!("one trace is imported at a time"),
+        }
+    }
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let format = match args.format {
+    let (format, input) = args.what()?;
+    let format = match format {
         Format::Auto => None,
         Format::Text => Some(import::Format::Text),
         Format::Android => Some(import::Format::Android),
         Format::Logalloc => Some(import::Format::Logalloc),
         Format::Heaptrack => Some(import::Format::Heaptrack),
+        Format::JvmLog => Some(import::Format::JvmLog),
     };
-    let (input, progress) = open(&args)?;
+    let name = if input.as_os_str() == "-" { PathBuf::from("standard input") } else { input.to_path_buf() };
+    let (input, progress) = open(input)?;
     let mut writer = BundleWriter::create(&args.output)?;
-    let name = if args.input.as_os_str() == "-" { PathBuf::from("standard input") } else { args.input.clone() };
     let options = Options { name, lenient: args.lenient };
     let imported = import::import(input, format, &options, &mut writer);
     progress.finish_and_clear();
@@ -73,20 +102,25 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{}: the trace holds no events; nothing was written", options.name.display());
     }
     writer.finish(&imported.tables, imported.meta)?;
-    say(&args, &Bundle::open(&args.output)?)?;
+    let bundle = Bundle::open(&args.output)?;
+    say(&args, &bundle)?;
+    if let Some(cut) = &bundle.meta().cut {
+        eprintln!("heaplab: the import ends there: {cut}");
+        return Ok(ExitCode::from(1));
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn open(args: &Args) -> Result<(Box<dyn BufRead>, ProgressBar)> {
-    if args.input.as_os_str() == "-" {
+fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {
+    if input.as_os_str() == "-" {
         // How much will come is not known: a spinner of bytes.
         let bar = ProgressBar::no_length().with_style(ProgressStyle::with_template("{spinner} {bytes} read")?);
         return Ok((Box::new(BufReader::with_capacity(1 << 16, bar.wrap_read(std::io::stdin()))), bar));
     }
-    let file = File::open(&args.input).with_context(|| format!("{}: cannot open", args.input.display()))?;
-    let data = file.metadata().with_context(|| format!("{}: cannot read", args.input.display()))?;
+    let file = File::open(input).with_context(|| format!("{}: cannot open", input.display()))?;
+    let data = file.metadata().with_context(|| format!("{}: cannot read", input.display()))?;
     if data.is_dir() {
-        bail!("{}: this is a folder; a trace is a file (a bundle needs no import)", args.input.display());
+        bail!("{}: this is a folder; a trace is a file (a bundle needs no import)", input.display());
     }
     let bar = ProgressBar::new(data.len()).with_style(ProgressStyle::with_template("{wide_bar} {bytes} of {total_bytes}, {eta} left")?);
     let input: Box<dyn Read> = Box::new(bar.wrap_read(file));

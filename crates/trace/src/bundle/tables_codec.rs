@@ -5,7 +5,7 @@
 use super::tables_file::{Rows, Value, write};
 use crate::TraceError;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
-use crate::tables::{Arena, Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread};
+use crate::tables::{Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread};
 use std::path::Path;
 
 const STACKS: [Column; 3] =
@@ -76,6 +76,18 @@ const SAMPLES: [Column; 5] = [
     Column::optional("committed_bytes", U64, Delta),
 ];
 
+const CHUNKS: [Column; 6] = [
+    Column::required("op", Text, Dictionary),
+    Column::required("row", U64, Delta),
+    Column::required("time_ns", I64, Delta),
+    Column::required("address", U64, Delta),
+    Column::required("bytes", U64, Dictionary),
+    Column::required("arena", U32, Delta),
+];
+
+/// There only where a recording shows chunks, so that bundles of 0.1.0 are read as ever.
+const CHUNKS_FILE: &str = "chunks.parquet";
+
 const U32_LIMIT: u64 = 1 << 32;
 const TIME_LIMIT: u64 = 1 << 63;
 const ANY: u64 = u64::MAX;
@@ -129,6 +141,17 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         (2, sample) => sample.resident_bytes.into(),
         (3, sample) => sample.resident_anonymous_bytes.into(),
         (_, sample) => unless_zero(sample.committed_bytes),
+    })?;
+    if tables.chunks.is_empty() {
+        return Ok(());
+    }
+    write(&folder.join(CHUNKS_FILE), &CHUNKS, tables.chunks.len(), |row, column| match (column, tables.chunks[row]) {
+        (0, chunk) => chunk.op.name().into(),
+        (1, chunk) => chunk.row.into(),
+        (2, chunk) => chunk.time_ns.into(),
+        (3, chunk) => chunk.address.into(),
+        (4, chunk) => chunk.bytes.into(),
+        (_, chunk) => chunk.arena.into(),
     })
 }
 
@@ -203,6 +226,8 @@ pub fn read_all(folder: &Path) -> Result<Tables, TraceError> {
     let (stacks, frames, modules) = (open(0, &STACKS)?, open(1, &FRAMES)?, open(2, &MODULES)?);
     let (processes, threads, arenas) = (open(3, &PROCESSES)?, open(4, &THREADS)?, open(5, &ARENAS)?);
     let (marks, samples) = (open(6, &MARKS)?, open(7, &SAMPLES)?);
+    let chunks = folder.join(CHUNKS_FILE);
+    let chunks = if chunks.symlink_metadata().is_ok() { Some(Rows::read(&chunks, &CHUNKS)?) } else { None };
     let counts = Counts {
         frames: frames.len() as u64,
         modules: modules.len() as u64,
@@ -218,6 +243,7 @@ pub fn read_all(folder: &Path) -> Result<Tables, TraceError> {
         arenas: rows(&arenas, |row| arena(&arenas, row, &counts))?,
         marks: rows(&marks, |row| mark(&marks, row, &counts))?,
         samples: rows(&samples, |row| sample(&samples, row, &counts))?,
+        chunks: chunks.map_or(Ok(Vec::new()), |chunks| rows(&chunks, |row| chunk(&chunks, row, &counts)))?,
     })
 }
 
@@ -330,5 +356,22 @@ fn sample(table: &Rows, row: usize, counts: &Counts) -> Result<Sample, TraceErro
         resident_bytes: table.under(row, 2, ANY)?,
         resident_anonymous_bytes: table.under(row, 3, ANY)?,
         committed_bytes: table.optional(row, 4).unwrap_or(0),
+    })
+}
+
+fn chunk(table: &Rows, row: usize, counts: &Counts) -> Result<ChunkEvent, TraceError> {
+    let name = table.text(row, 0);
+    let op = ChunkOp::ALL.iter().find(|(_, known)| Some(*known) == name).map(|(op, _)| *op);
+    let unknown = || {
+        let names = ChunkOp::ALL.map(|(_, name)| name).join(", ");
+        table.wrong(row, 0, format!("one of {names}"), format!("{:?}", name.unwrap_or("null")))
+    };
+    Ok(ChunkEvent {
+        op: op.ok_or_else(unknown)?,
+        row: table.under(row, 1, TIME_LIMIT)?,
+        time_ns: table.under(row, 2, TIME_LIMIT)?,
+        address: table.under(row, 3, ANY)?,
+        bytes: table.under(row, 4, ANY)?,
+        arena: table.under(row, 5, counts.arenas.max(1))? as u32,
     })
 }

@@ -1,7 +1,7 @@
 //! Bundles written and read back, by this crate and by the parquet crate.
 
 use super::*;
-use crate::tables::{Arena, Began, Ended, Frame, Mark, Module, Process, Sample, StackNode, Thread};
+use crate::tables::{Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode, Thread};
 use crate::{Family, Flags, Op, Origin};
 use proptest::prelude::*;
 
@@ -41,6 +41,10 @@ pub(super) fn tables() -> Tables {
             Mark { name: "closed".into(), time_ns: 8, process: Some(1) },
         ],
         samples: vec![Sample { time_ns: 1, process: 0, resident_bytes: 9, resident_anonymous_bytes: 8, committed_bytes: 0 }],
+        chunks: ChunkOp::ALL
+            .iter()
+            .map(|(op, _)| ChunkEvent { op: *op, row: 2, time_ns: 7, address: 1 << 47, bytes: 65536, arena: 1 })
+            .collect(),
     }
 }
 

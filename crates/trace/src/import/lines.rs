@@ -13,12 +13,13 @@ pub struct Lines<R> {
     path: PathBuf,
     line: Vec<u8>,
     number: u64,
+    whole: bool,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The lines of `input`, which is called `path` in messages.
     pub fn new(input: R, path: &Path) -> Lines<R> {
-        Lines { input, path: path.into(), line: Vec::new(), number: 0 }
+        Lines { input, path: path.into(), line: Vec::new(), number: 0, whole: false }
     }
 
     /// Goes to the next line that is not blank; false at the end.
@@ -36,6 +37,7 @@ impl<R: BufRead> Lines<R> {
                 let (what, found) = ("the length of the line", length as u64);
                 return Err(TraceError::Limit { path: self.path.clone(), place, what, found, limit: LINE_LIMIT });
             }
+            self.whole = self.line.last() == Some(&b'\n');
             while self.line.last().is_some_and(u8::is_ascii_whitespace) {
                 self.line.pop();
             }
@@ -43,6 +45,11 @@ impl<R: BufRead> Lines<R> {
                 return Ok(true);
             }
         }
+    }
+
+    /// Whether the line ended in a line feed: the last one of a file that was cut does not.
+    pub fn is_whole(&self) -> bool {
+        self.whole
     }
 
     /// The line.
