@@ -57,12 +57,19 @@ pub struct Meta {
     pub events: u64,
     /// Objects born.
     pub objects: u64,
+    /// Rows in `chunks.parquet`; 0: there is no such file.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub chunks: u64,
     /// Length of the recording.
     pub duration_ns: u64,
     /// When it began, seconds since 1970 UTC; 0: not known.
     pub began_unix_s: u64,
     /// "x86_64", "aarch64".
     pub architecture: String,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 /// Which events of a bundle to give.
@@ -84,7 +91,7 @@ impl Bundle {
     /// Reads `meta.json` and the tables.
     pub fn open(path: &Path) -> Result<Bundle, TraceError> {
         let meta = read_meta(&path.join("meta.json"))?;
-        let tables = tables_codec::read_all(path)?;
+        let tables = tables_codec::read_all(path, meta.chunks)?;
         Ok(Bundle { path: path.into(), meta, tables })
     }
 
@@ -248,7 +255,7 @@ impl BundleWriter {
         if meta.writer.is_empty() {
             meta.writer = concat!("heaplab ", env!("CARGO_PKG_VERSION")).into();
         }
-        (meta.events, meta.objects) = (counts.events, counts.objects);
+        (meta.events, meta.objects, meta.chunks) = (counts.events, counts.objects, tables.chunks.len() as u64);
         meta.duration_ns = meta.duration_ns.max(counts.end_ns);
         let file = folder.0.join("meta.json");
         let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;

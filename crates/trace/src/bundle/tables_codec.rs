@@ -220,14 +220,18 @@ fn process_value(row: usize, process: &Process, column: usize) -> Value<'_> {
     }
 }
 
-/// Reads all tables from `folder`.
-pub fn read_all(folder: &Path) -> Result<Tables, TraceError> {
+/// Reads all tables from `folder`; there are to be `chunks_expected` rows about chunks.
+pub fn read_all(folder: &Path, chunks_expected: u64) -> Result<Tables, TraceError> {
     let open = |file: usize, columns: &[Column]| Rows::read(&folder.join(FILES[file]), columns);
     let (stacks, frames, modules) = (open(0, &STACKS)?, open(1, &FRAMES)?, open(2, &MODULES)?);
     let (processes, threads, arenas) = (open(3, &PROCESSES)?, open(4, &THREADS)?, open(5, &ARENAS)?);
     let (marks, samples) = (open(6, &MARKS)?, open(7, &SAMPLES)?);
-    let chunks = folder.join(CHUNKS_FILE);
-    let chunks = if chunks.symlink_metadata().is_ok() { Some(Rows::read(&chunks, &CHUNKS)?) } else { None };
+    let chunks = if chunks_expected > 0 { Some(Rows::read(&folder.join(CHUNKS_FILE), &CHUNKS)?) } else { None };
+    let chunk_rows = chunks.as_ref().map_or(0, Rows::len) as u64;
+    if chunk_rows != chunks_expected {
+        let (path, expected) = (folder.join(CHUNKS_FILE), format!("{chunks_expected} rows, as meta.json says"));
+        return Err(TraceError::Malformed { path, place: "footer".into(), expected, found: chunk_rows.to_string() });
+    }
     let counts = Counts {
         frames: frames.len() as u64,
         modules: modules.len() as u64,

@@ -264,7 +264,8 @@ fn a_bundle_of_format_version_1_is_read() {
     let bundle = Bundle::open(&data("version-1.bundle")).unwrap();
     bundle.verify().unwrap();
     assert_eq!(all(&bundle, Selection::default()), sample());
-    assert_eq!(bundle.tables(), &tables());
+    // Chunks came later, without changing the version.
+    assert_eq!(bundle.tables(), &Tables { chunks: Vec::new(), ..tables() });
     assert_eq!((bundle.meta().events, bundle.meta().objects, bundle.meta().duration_ns), (20, 5, 190));
 }
 
