@@ -21,9 +21,9 @@ import sun.hotspot.WhiteBox;
  * (birth; S = n standard non-class, m micro non-class, c class space: left out), a or f A W T (allocate W words), x A W
  * (was refused: left out), d A W I (deallocate allocation number I), k A (death), p (purge).
  *
- * EVERY n > 0 prints `event,op,used_words,committed_words` after every n-th allocation (those of left-out arenas counted), before and after each purge, and at
- * the end, events being counted from 1. EVERY 0 prints after each event
- * `op,used_words,committed_words,address` in hexadecimal (0: no address, or refused).
+ * EVERY n > 0 prints `event,op,used_words,committed_words` after every n-th allocation (those of left-out arenas counted),
+ * before and after each purge, and at the end, events being counted from 1. EVERY 0 prints after each event
+ * `op,used_words,committed_words,address`, the address in hexadecimal (0: none, or refused).
  */
 public final class Replay {
     private static final int LEFT_OUT = 0;
