@@ -27,8 +27,11 @@ pub mod graph;
 mod meta;
 pub mod names;
 mod reader;
+pub mod rewrite;
+pub mod rows;
 mod snapshot;
 pub mod strings;
+pub mod validate;
 pub mod write;
 
 pub use error::ReadError;

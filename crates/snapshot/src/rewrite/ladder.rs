@@ -1,0 +1,151 @@
+//! The ladder: k copies of a snapshot under one root, a file of any size whose answers are known.
+//!
+//! Root edges decide much in DevTools (who is a user root, where distances begin, which shortcuts hold), so that copies do not hang under a new node: the one root
+//! has the edges of the original's root k times. Every other node of copy c gets an id of its own, the names of WeakMap pairs (which
+//! hold ids) with it. Hence: nodes 1 + k(n-1), edges k e, size k times that of the nodes but the root; of each class k times the
+//! count, shallow and retained size; distances as they were.
+
+use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use crate::names::StringId;
+use crate::rows::Rows;
+use crate::write::{Counts, EdgeName, Node, Writer, Written};
+use std::io::Write;
+
+/// What a ladder has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ladder {
+    /// Nodes.
+    pub nodes: u64,
+    /// Edges.
+    pub edges: u64,
+    /// Bytes of all nodes.
+    pub self_size_bytes: u64,
+    /// The file.
+    pub written: Written,
+}
+
+/// Ids are 32-bit numbers in every reader.
+const ID_MAX: u64 = u32::MAX as u64;
+
+/// Writes `copies` of the file.
+pub fn ladder<W: Write>(rows: &Rows<'_>, copies: u64, sink: W, progress: Progress<'_>) -> Result<(W, Ladder), RewriteError> {
+    let asked = |text: &str| RewriteError::Asked(text.to_owned());
+    let before_first = rows.counts.nodes.checked_sub(1).ok_or_else(|| asked("a snapshot without nodes has no root to multiply"))?;
+    let (max_id, sizes) = ids_and_sizes(rows)?;
+    // Even, so that ids stay odd or even: of the heap or of its embedder.
+    let stride = (max_id + 2) & !1;
+    if copies == 0 || stride.checked_mul(copies).is_none_or(|last| last > ID_MAX) {
+        return Err(asked(&format!("{copies} copies with ids up to {max_id} do not fit: at least one, and ids below 2^32")));
+    }
+    let FileStrings { strings, of_file } = FileStrings::read(rows)?;
+    let counts = Counts { nodes: 1 + copies * before_first, edges: rows.counts.edges * copies, ..rows.counts };
+    let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, strings)?;
+    let mut ticker = Ticker::new(progress, counts.nodes + counts.edges);
+
+    for copy in 0..copies {
+        let mut nodes = rows.nodes();
+        let mut root = true;
+        while let Some(mut node) = nodes.read()? {
+            if root && copy == 0 {
+                node.edge_count *= copies;
+            } else {
+                node.id += copy * stride;
+            }
+            if !root || copy == 0 {
+                writer.node(&Node { name: of_file[node.name.0 as usize], ..node })?;
+                ticker.tick();
+            }
+            root = false;
+        }
+    }
+    let mut renamed = Renamed { text: Vec::new() };
+    let place = |node: u64, copy: u64| if node == 0 { 0 } else { node + copy * before_first };
+    for pass in [Part::Root, Part::Rest] {
+        for copy in 0..copies {
+            let mut edges = rows.edges();
+            while let Some(edge) = edges.read()? {
+                match (pass, edge.from) {
+                    (Part::Root, 1..) => break,
+                    (Part::Rest, 0) => continue,
+                    _ => {}
+                }
+                let name = match edge.name {
+                    EdgeName::Text(name) => EdgeName::Text(renamed.of(&mut writer, of_file[name.0 as usize], copy * stride)?),
+                    index => index,
+                };
+                writer.edge(place(edge.from, copy), edge.edge_type, name, place(edge.to, copy))?;
+                ticker.tick();
+            }
+        }
+    }
+    let places = |node, places: &mut Vec<u64>| match node {
+        0 => places.push(0),
+        _ => places.extend((0..copies).map(|copy| place(node, copy))),
+    };
+    copy_small_lists(rows, &mut writer, |_, name| Ok(of_file[name.0 as usize]), places)?;
+    let (sink, written) = writer.finish()?;
+    let self_size_bytes = sizes.0 + sizes.1 * copies;
+    Ok((sink, Ladder { nodes: counts.nodes, edges: counts.edges, self_size_bytes, written }))
+}
+
+/// Which edges are written.
+#[derive(Clone, Copy)]
+enum Part {
+    Root,
+    Rest,
+}
+
+/// The largest id; bytes of the root and of all others.
+fn ids_and_sizes(rows: &Rows<'_>) -> Result<(u64, (u64, u64)), RewriteError> {
+    let (mut max_id, mut root, mut others) = (0, None, 0u64);
+    let mut nodes = rows.nodes();
+    while let Some(node) = nodes.read()? {
+        max_id = node.id.max(max_id);
+        if node.id > ID_MAX {
+            return Err(RewriteError::Asked(format!("an id of {}: ids are below 2^32", node.id)));
+        }
+        match root {
+            None => root = Some(node.self_size),
+            Some(_) => others = others.saturating_add(node.self_size),
+        }
+    }
+    Ok((max_id, (root.unwrap_or(0), others)))
+}
+
+/// Names that hold ids.
+struct Renamed {
+    text: Vec<u8>,
+}
+
+impl Renamed {
+    /// The same name with the ids of a copy.
+    fn of<W: Write>(&mut self, writer: &mut Writer<W>, name: StringId, add: u64) -> Result<StringId, RewriteError> {
+        let text = writer.strings().bytes_of(name);
+        if add == 0 || !is_weak_map_pair(text) {
+            return Ok(name);
+        }
+        self.text.clear();
+        let mut rest = text;
+        while let Some(at) = rest.iter().position(|byte| *byte == b'@') {
+            self.text.extend_from_slice(&rest[..=at]);
+            rest = &rest[at + 1..];
+            let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+            match std::str::from_utf8(&rest[..digits]).ok().and_then(|digits| digits.parse::<u64>().ok()) {
+                Some(id) if id <= ID_MAX => self.text.extend_from_slice((id + add).to_string().as_bytes()),
+                _ => self.text.extend_from_slice(&rest[..digits]),
+            }
+            rest = &rest[digits..];
+        }
+        self.text.extend_from_slice(rest);
+        Ok(writer.strings().intern_bytes(&self.text)?)
+    }
+}
+
+/// Whether it is "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)".
+pub(super) fn is_weak_map_pair(text: &[u8]) -> bool {
+    let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    digits > 0
+        && text[digits..].starts_with(b" / part of key (")
+        && text.ends_with(b")")
+        && memchr::memmem::find(text, b" pair in WeakMap (table @").is_some()
+}
