@@ -20,6 +20,7 @@
 //! # Ok::<(), heaplab_snapshot::ReadError>(())
 //! ```
 
+pub mod analysis;
 mod columns;
 mod error;
 pub mod generate;

@@ -25,15 +25,6 @@ impl<'a> Strings<'a> {
         Strings { bytes, starts }
     }
 
-    /// The strings of a list that is known already.
-    pub(crate) fn from_parts(bytes: &'a [u8], starts: Vec<u64>) -> Self {
-        Strings { bytes, starts }
-    }
-
-    pub(crate) fn starts(&self) -> &[u64] {
-        &self.starts
-    }
-
     /// How many.
     pub fn len(&self) -> usize {
         self.starts.len().saturating_sub(1)
@@ -56,6 +47,17 @@ impl<'a> Strings<'a> {
         let next = self.starts[id + 1] as usize - usize::from(!last);
         let region = &self.bytes[from..next];
         region.iter().rposition(|byte| *byte == b'"').map_or(region, |quote| &region[..quote])
+    }
+
+    /// The strings in whose undecoded text `needle` occurs, which must hold nothing that JSON may escape.
+    pub(crate) fn containing(&self, needle: &[u8]) -> Vec<StringId> {
+        let (Some(from), Some(to)) = (self.starts.first(), self.starts.last()) else { return Vec::new() };
+        let (from, region) = (*from as usize, &self.bytes[(*from).min(*to) as usize..*to as usize]);
+        let mut found: Vec<StringId> = memchr::memmem::find_iter(region, needle)
+            .map(|at| (self.starts.partition_point(|start| *start as usize <= from + at) - 1) as StringId)
+            .collect();
+        found.dedup();
+        found
     }
 
     /// Where the string begins in the file, behind its quote.

@@ -1,0 +1,292 @@
+//! The answers: classes, retained sizes, distances, dominators, names, as Chrome DevTools gives them.
+//!
+//! Source: the worker of chrome-devtools-frontend 1.0.1705227 (`HeapSnapshot.ts`), read for its rules; every rule has a file here with what it is and why.
+//! Where DevTools' answer is lossy it stays the default and [`Options`] or a field says what is lost.
+
+mod attachment;
+mod classes;
+mod dominators;
+mod ephemerons;
+mod names;
+mod owners;
+mod reach;
+mod shapes;
+mod view;
+
+pub use classes::Class;
+pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
+pub use shapes::Interface;
+
+use crate::columns::{self, Bits};
+use crate::graph::{Graph, Node};
+use crate::meta::{EdgeType, NodeType};
+use crate::snapshot::Snapshot;
+use attachment::Attachment;
+use classes::Classification;
+use dominators::Tree;
+use ephemerons::Ephemerons;
+use hashbrown::HashMap;
+use names::{Known, Names};
+
+/// How to analyse.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Threads to use: 1, or 2 to compute dominators beside everything else.
+    pub threads: usize,
+    /// Whether objects of 4 GiB and more have their size. DevTools keeps 32 bits of it.
+    pub exact_sizes: bool,
+    /// Interfaces of another snapshot to group plain objects by, for a comparison; `None` infers them.
+    pub interfaces: Option<Vec<Interface>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options { threads: 1, exact_sizes: false, interfaces: None }
+    }
+}
+
+/// Everything that DevTools computes when it opens a snapshot.
+#[derive(Debug)]
+pub struct Analysis<'s, 'a> {
+    snapshot: &'s Snapshot<'a>,
+    names: Names<'s, 'a>,
+    attachment: Attachment,
+    sizes: Sizes,
+    distances: Vec<i32>,
+    tree: Tree,
+    /// By the tree's numbers.
+    retained: Vec<u64>,
+    classes: Classification,
+}
+
+/// Own sizes after owned internals went to their owners.
+#[derive(Debug, Default)]
+struct Sizes {
+    low: Vec<u32>,
+    /// Sizes of 2^32 and more, if exact ones are wanted.
+    large: HashMap<Node, u64>,
+}
+
+impl Sizes {
+    #[inline]
+    fn get(&self, node: Node) -> u64 {
+        if !self.large.is_empty()
+            && let Some(size) = self.large.get(&node)
+        {
+            return *size;
+        }
+        u64::from(self.low[node as usize])
+    }
+
+    fn set(&mut self, node: Node, size: u64, exact: bool) {
+        self.low[node as usize] = size as u32;
+        self.large.remove(&node);
+        if exact && size >> 32 != 0 {
+            self.large.insert(node, size);
+        }
+    }
+}
+
+impl<'s, 'a> Analysis<'s, 'a> {
+    /// Analyses a snapshot.
+    pub fn of(snapshot: &'s Snapshot<'a>, options: &Options) -> Analysis<'s, 'a> {
+        let graph = &snapshot.graph;
+        let mut names = Names::new(&snapshot.strings);
+        let attachment = Attachment::of(graph, &mut names);
+        let ephemerons = Ephemerons::of(snapshot);
+        let page = reach::page_objects(graph, &names);
+        let tree = || {
+            let essential = |source, edge, target| is_essential(graph, &page, &ephemerons, source, edge, target);
+            dominators::dominators(graph, essential)
+        };
+        let rest = |names: &mut Names<'s, 'a>| {
+            let sizes = sizes(snapshot, names, &attachment, options.exact_sizes);
+            let distances = reach::distances(graph, names, &ephemerons);
+            let classes = grouped(snapshot, names, &attachment, &sizes, &distances, options);
+            (sizes, distances, classes)
+        };
+        let (tree, (sizes, distances, mut classes)) = if options.threads > 1 {
+            std::thread::scope(|scope| {
+                let tree_beside = scope.spawn(tree);
+                let rest = rest(&mut names);
+                (tree_beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), rest)
+            })
+        } else {
+            (tree(), rest(&mut names))
+        };
+        let (retained, counts) = retained(&tree, &sizes);
+        class_retained(&tree, &counts, &retained, &sizes, &mut classes);
+        Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
+    }
+
+    /// The snapshot that was analysed.
+    pub fn snapshot(&self) -> &'s Snapshot<'a> {
+        self.snapshot
+    }
+
+    /// The classes, in the order of their first node. Those that are `shadowed` or have no node with a size DevTools does not show.
+    pub fn classes(&self) -> &[Class] {
+        &self.classes.classes
+    }
+
+    /// The classes that DevTools shows.
+    pub fn shown_classes(&self) -> impl Iterator<Item = (u32, &Class)> {
+        (0u32..).zip(&self.classes.classes).filter(|(_, class)| class.count > 0 && !class.shadowed)
+    }
+
+    /// The index of the node's class in [`Analysis::classes`].
+    pub fn class_of(&self, node: Node) -> u32 {
+        self.classes.class_of[node as usize]
+    }
+
+    /// The interfaces that plain objects were grouped by.
+    pub fn interfaces(&self) -> &[Interface] {
+        &self.classes.interfaces
+    }
+
+    /// The node's own size, bytes, with the internals that it alone owns.
+    pub fn self_size(&self, node: Node) -> u64 {
+        self.sizes.get(node)
+    }
+
+    /// What would go with the node, bytes.
+    pub fn retained_size(&self, node: Node) -> u64 {
+        self.retained[self.tree.number[node as usize] as usize]
+    }
+
+    /// How far from a root: 1 is a user root, from [`BASE_SYSTEM_DISTANCE`] on only internals lead there, [`NO_DISTANCE`] nothing does.
+    pub fn distance(&self, node: Node) -> i32 {
+        self.distances[node as usize]
+    }
+
+    /// The node that must go for this one to go; the root's is itself, as in DevTools.
+    pub fn dominator(&self, node: Node) -> Node {
+        let number = self.tree.number[node as usize];
+        match self.tree.dominator[number as usize] {
+            0 => node,
+            above => self.tree.vertex[above as usize],
+        }
+    }
+
+    /// 0 unknown, 1 attached, 2 detached.
+    pub fn detachedness(&self, node: Node) -> u8 {
+        self.attachment.state(node)
+    }
+
+    /// All bytes, as DevTools' total.
+    pub fn total_bytes(&self) -> u64 {
+        self.retained_size(self.snapshot.graph.root()) + self.snapshot.header.extra_native_bytes
+    }
+}
+
+/// Whether an edge keeps its target alive, for dominators.
+#[inline]
+fn is_essential(graph: &Graph, page: &Bits, ephemerons: &Ephemerons, source: Node, edge: u32, target: Node) -> bool {
+    let edge_type = graph.edge_type(edge);
+    if edge_type == EdgeType::Weak || source == target || ephemerons.is_tables(edge) {
+        return false;
+    }
+    // The root's shortcuts mark global objects; others repeat what internals say. What the debugger holds of a page does not count.
+    source == graph.root() || (edge_type != EdgeType::Shortcut && (!page.get(target) || page.get(source)))
+}
+
+/// Own sizes, owned internals moved.
+fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: bool) -> Sizes {
+    let graph = &snapshot.graph;
+    let mut sizes = Sizes { low: graph.self_sizes.clone(), large: HashMap::new() };
+    if exact {
+        sizes.large.extend(graph.large_sizes.iter().copied());
+    }
+    // Without user roots the heap was taken with its internals exposed: then they are shown as they are.
+    if !graph.edges(graph.root()).any(|edge| reach::is_user_root(graph, names, graph.target(edge))) {
+        return sizes;
+    }
+    let mut owned = Bits::new(graph.node_count());
+    for node in graph.nodes() {
+        let of_kind = match graph.node_type(node) {
+            NodeType::Hidden | NodeType::Array => true,
+            NodeType::Native => names.known(graph.node_name(node)) == Known::ExternalStringData && !attachment.renamed.contains_key(&node),
+            _ => false,
+        };
+        if of_kind {
+            owned.set(node);
+        }
+    }
+    for (node, owner) in (0..).zip(owners::owners(graph, &owned)) {
+        let Some(owner) = owner.checked_sub(1) else { continue };
+        if graph.node_type(owner) != NodeType::Synthetic && owner != graph.root() {
+            let moved = sizes.get(node);
+            sizes.set(node, 0, exact);
+            sizes.set(owner, sizes.get(owner) + moved, exact);
+        }
+    }
+    sizes
+}
+
+/// Classes with counts, sizes and distances.
+fn grouped<'a>(
+    snapshot: &Snapshot<'a>,
+    names: &mut Names<'_, 'a>,
+    attachment: &Attachment,
+    sizes: &Sizes,
+    distances: &[i32],
+    options: &Options,
+) -> Classification {
+    let mut classes = classes::classify(snapshot, names, &attachment.renamed, options.interfaces.as_deref());
+    for node in snapshot.graph.nodes() {
+        let size = sizes.get(node);
+        if size != 0 {
+            classes.count(node, size, distances[node as usize]);
+        }
+    }
+    classes.mark_shadowed();
+    classes
+}
+
+/// Retained sizes, and the sizes of subtrees in nodes, by the tree's numbers.
+fn retained(tree: &Tree, sizes: &Sizes) -> (Vec<u64>, Vec<u32>) {
+    let mut retained: Vec<u64> = columns::zeroed(tree.vertex.len());
+    let mut counts: Vec<u32> = columns::zeroed(tree.vertex.len());
+    for number in (1..tree.vertex.len()).rev() {
+        retained[number] += sizes.get(tree.vertex[number]);
+        counts[number] += 1;
+        let above = tree.dominator[number] as usize;
+        if above != 0 {
+            retained[above] += retained[number];
+            counts[above] += counts[number];
+        }
+    }
+    (retained, counts)
+}
+
+/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
+fn stretches(tree: &Tree, counts: &[u32]) -> Vec<u32> {
+    let mut order: Vec<u32> = columns::zeroed(tree.vertex.len() - 1);
+    let mut next: Vec<u32> = columns::zeroed(tree.vertex.len());
+    for number in 1..tree.vertex.len() {
+        let above = &mut next[tree.dominator[number] as usize];
+        let place = *above;
+        *above += counts[number];
+        order[place as usize] = number as u32;
+        next[number] = place + 1;
+    }
+    order
+}
+
+/// What each class retains: a node counts unless another of its class, with a size, dominates it.
+fn class_retained(tree: &Tree, counts: &[u32], retained: &[u64], sizes: &Sizes, classes: &mut Classification) {
+    let order = stretches(tree, counts);
+    // Up to where a counted node of the class dominates.
+    let mut until: Vec<u32> = vec![0; classes.classes.len()];
+    for (place, number) in (0u32..).zip(order) {
+        let node = tree.vertex[number as usize];
+        if sizes.get(node) == 0 {
+            continue;
+        }
+        let class = classes.class_of[node as usize] as usize;
+        if place >= until[class] {
+            until[class] = place + counts[number as usize];
+            classes.classes[class].retained_size += retained[number as usize];
+        }
+    }
+}

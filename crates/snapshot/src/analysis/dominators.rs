@@ -1,0 +1,281 @@
+//! Dominators: which node must go for another to become garbage. Node d dominates v if every path from the root to v leads through d; the
+//! nearest such d is v's immediate dominator. They are unique, so that any algorithm gives DevTools' answers.
+//!
+//! Source: the semi-NCA algorithm (Georgiadis, Tarjan, Werneck: Finding dominators in practice, 2006), as in LLVM. A depth-first walk numbers the
+//! nodes; for each in decreasing order its semidominator is the least number from which a path of larger numbers leads to it, found by
+//! compressing paths; its dominator is the nearest common ancestor of parent and semidominator. Deviations, for memory
+//! and caches: everything is indexed by the walk's number, so that neighbours in the tree are neighbours in memory; references to nodes that are numbered
+//! higher are folded into one value at once, and only the others are kept, sorted by their target; labels are the semidominators
+//! themselves; and when climbing to the common ancestor takes too many steps (deep chains with an index beside them would make it quadratic)
+//! the climb goes on by jump pointers (Myers 1983), so that the whole stays near-linear.
+//!
+//! What nothing keeps alive is treated as DevTools does: a node without any essential reference hangs off the root, with what it reaches; what
+//! is left then (cycles) hangs off the root node by node, and its references count for nothing.
+
+use crate::columns::{self, Bits};
+use crate::graph::{Edge, Graph, Node};
+
+/// Steps of climbing a node that are taken before jump pointers are built.
+const CLIMB_STEPS_A_NODE: usize = 8;
+
+/// The dominator tree by numbers of the depth-first walk: 1 is the root, and 0 is nothing.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The node of each number.
+    pub vertex: Vec<Node>,
+    /// The number of each number's immediate dominator, always smaller; the root's is 0.
+    pub dominator: Vec<u32>,
+    /// The number of each node.
+    pub number: Vec<u32>,
+}
+
+/// The dominators of all nodes. `essential` says whether an edge (with its source and target) keeps its target alive.
+pub(crate) fn dominators(graph: &Graph, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
+    let mut walk = Walk::new(graph);
+    walk.from(graph.root(), 0, &essential);
+    let reached = walk.vertex.len() - 1;
+    if reached < graph.node_count() {
+        walk.orphans(&essential);
+    }
+    let Walk { number, vertex, parent, mut least, crossing, .. } = walk;
+    let walked = vertex.len();
+    let preds = Predecessors::sorted(crossing, walked);
+    let mut dominator = semidominators(parent, &preds, &mut least);
+    drop(preds);
+    climb(&mut dominator, &least, CLIMB_STEPS_A_NODE * walked + 1000);
+    let mut tree = Tree { vertex, dominator, number };
+    tree.add_unreached(graph);
+    tree
+}
+
+impl Tree {
+    /// Hangs what has no number off the root.
+    fn add_unreached(&mut self, graph: &Graph) {
+        if self.vertex.len() > graph.node_count() {
+            return;
+        }
+        for node in graph.nodes() {
+            if self.number[node as usize] == 0 {
+                self.number[node as usize] = self.vertex.len() as u32;
+                self.vertex.push(node);
+                self.dominator.push(1);
+            }
+        }
+    }
+}
+
+/// The depth-first walk.
+struct Walk<'g> {
+    graph: &'g Graph,
+    number: Vec<u32>,
+    vertex: Vec<Node>,
+    /// By number.
+    parent: Vec<u32>,
+    /// By number: the least number that refers to it among those below it.
+    least: Vec<u32>,
+    /// References from a higher number (second) to a lower (first).
+    crossing: Vec<(u32, u32)>,
+    /// Number and the edge to look at next.
+    stack: Vec<(u32, Edge)>,
+}
+
+impl<'g> Walk<'g> {
+    fn new(graph: &'g Graph) -> Self {
+        let nodes = graph.node_count() + 1;
+        let room = || {
+            let mut column: Vec<u32> = columns::zeroed(nodes);
+            column.truncate(1);
+            column
+        };
+        let (vertex, parent, least) = (room(), room(), room());
+        Walk { graph, number: columns::zeroed(nodes), vertex, parent, least, crossing: Vec::new(), stack: Vec::new() }
+    }
+
+    fn visit(&mut self, node: Node, parent: u32) {
+        let number = self.vertex.len() as u32;
+        self.number[node as usize] = number;
+        self.vertex.push(node);
+        self.parent.push(parent);
+        self.least.push(parent);
+        self.stack.push((number, self.graph.first_edges[node as usize]));
+    }
+
+    /// Walks what is reached from a node and has no number yet.
+    fn from(&mut self, node: Node, parent: u32, essential: &impl Fn(Node, Edge, Node) -> bool) {
+        self.visit(node, parent);
+        while let Some(&(number, first)) = self.stack.last() {
+            let node = self.vertex[number as usize];
+            let end = self.graph.first_edges[node as usize + 1];
+            let mut found = None;
+            let mut edge = first;
+            while edge < end {
+                let target = self.graph.edge_targets[edge as usize];
+                let at = edge;
+                edge += 1;
+                if !essential(node, at, target) {
+                    continue;
+                }
+                let other = self.number[target as usize];
+                if other == 0 {
+                    found = Some(target);
+                    break;
+                }
+                if other > number {
+                    let least = &mut self.least[other as usize];
+                    *least = (*least).min(number);
+                } else if other > 1 {
+                    self.crossing.push((other, number));
+                }
+            }
+            match found {
+                Some(target) => {
+                    if edge == end {
+                        self.stack.pop();
+                    } else if let Some(top) = self.stack.last_mut() {
+                        top.1 = edge;
+                    }
+                    self.visit(target, number);
+                }
+                None => {
+                    self.stack.pop();
+                }
+            }
+        }
+    }
+
+    /// Walks from nodes that no essential edge refers to.
+    fn orphans(&mut self, essential: &impl Fn(Node, Edge, Node) -> bool) {
+        let graph = self.graph;
+        let mut referred = Bits::new(graph.node_count());
+        // Whatever a numbered node essentially refers to has a number.
+        for node in graph.nodes().filter(|node| self.number[*node as usize] == 0) {
+            for edge in graph.edges(node) {
+                let target = graph.target(edge);
+                if essential(node, edge, target) {
+                    referred.set(target);
+                }
+            }
+        }
+        for node in graph.nodes() {
+            if self.number[node as usize] == 0 && !referred.get(node) {
+                self.from(node, 1, essential);
+            }
+        }
+    }
+}
+
+/// Who refers to a number from above it, grouped.
+struct Predecessors {
+    first: Vec<u32>,
+    numbers: Vec<u32>,
+}
+
+impl Predecessors {
+    /// By counting: ends of the groups first, moved to their beginnings while they fill.
+    fn sorted(crossing: Vec<(u32, u32)>, numbers: usize) -> Self {
+        let mut first: Vec<u32> = columns::zeroed(numbers + 1);
+        for (to, _) in &crossing {
+            first[*to as usize] += 1;
+        }
+        let mut end = 0;
+        for slot in &mut first {
+            end += *slot;
+            *slot = end;
+        }
+        let mut sorted: Vec<u32> = columns::zeroed(crossing.len());
+        for (to, from) in crossing.iter().rev() {
+            let slot = &mut first[*to as usize];
+            *slot -= 1;
+            sorted[*slot as usize] = *from;
+        }
+        Predecessors { first, numbers: sorted }
+    }
+
+    fn of(&self, number: usize) -> &[u32] {
+        &self.numbers[self.first[number] as usize..self.first[number + 1] as usize]
+    }
+}
+
+/// A number's ancestor that is known so far, and the least semidominator on the way to it.
+#[derive(Clone, Copy)]
+struct Link {
+    ancestor: u32,
+    label: u32,
+}
+
+/// Turns `least` into semidominators. Gives the parents back.
+fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32]) -> Vec<u32> {
+    let mut links: Vec<Link> = parent.iter().map(|parent| Link { ancestor: *parent, label: 0 }).collect();
+    let mut path = Vec::new();
+    for number in (2..parent.len()).rev() {
+        let mut semi = least[number];
+        for from in preds.of(number) {
+            if semi == 1 {
+                break;
+            }
+            semi = semi.min(label(&mut links, *from, number as u32, &mut path));
+        }
+        least[number] = semi;
+        links[number].label = semi;
+    }
+    parent
+}
+
+/// The least semidominator among a number's ancestors above `until`, itself included. Paths are compressed.
+#[inline]
+fn label(links: &mut [Link], from: u32, until: u32, path: &mut Vec<u32>) -> u32 {
+    let link = links[from as usize];
+    if link.ancestor <= until {
+        return link.label;
+    }
+    let mut number = from;
+    while links[number as usize].ancestor > until {
+        path.push(number);
+        number = links[number as usize].ancestor;
+    }
+    let Link { ancestor, mut label } = links[number as usize];
+    while let Some(number) = path.pop() {
+        let link = &mut links[number as usize];
+        link.ancestor = ancestor;
+        label = label.min(link.label);
+        link.label = label;
+    }
+    label
+}
+
+/// Turns parents into dominators: the nearest ancestor in the dominator tree that is at most the semidominator.
+fn climb(dominator: &mut [u32], semi: &[u32], steps: usize) {
+    let mut left = steps;
+    for number in 2..dominator.len() {
+        let mut candidate = dominator[number];
+        while candidate > semi[number] {
+            candidate = dominator[candidate as usize];
+            left = left.saturating_sub(1);
+        }
+        dominator[number] = candidate;
+        if left == 0 {
+            return climb_by_jumps(dominator, semi, number + 1);
+        }
+    }
+}
+
+/// The same for numbers from `from` on, in logarithmic time each.
+fn climb_by_jumps(dominator: &mut [u32], semi: &[u32], from: usize) {
+    let mut depth: Vec<u32> = columns::zeroed(dominator.len());
+    let mut jump: Vec<u32> = columns::zeroed(dominator.len());
+    jump[1] = 1;
+    for number in 2..dominator.len() {
+        if number >= from {
+            let mut candidate = dominator[number] as usize;
+            while candidate as u32 > semi[number] {
+                let far = jump[candidate];
+                candidate = if far > semi[number] { far } else { dominator[candidate] } as usize;
+            }
+            dominator[number] = candidate as u32;
+        }
+        let above = dominator[number] as usize;
+        depth[number] = depth[above] + 1;
+        let (near, far) = (jump[above] as usize, jump[jump[above] as usize] as usize);
+        jump[number] = if depth[above] - depth[near] == depth[near] - depth[far] { far as u32 } else { above as u32 };
+    }
+}
