@@ -1,1 +1,53 @@
 //! Heap snapshots of a live Node or Chromium, streamed to disk over its debugging protocol.
+//!
+//! For whom: a program that must get a snapshot out of a process that has little memory left. V8 hands a snapshot out in chunks of text;
+//! here each goes to disk as it arrives, so that this side stays small whatever the size, and what arrived before the target died is kept
+//! under a name of its own (`NAME.part`). The file has its own name only when it is complete.
+//!
+//! No general WebSocket or DevTools client: one connection, no TLS, no extensions, one command at a time; that is 400 lines, and messages
+//! and waits are bounded (a message by [`websocket::MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
+//!
+//! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler and Runtime domains, Node's `SIGUSR1`.
+//!
+//! ```no_run
+//! use heaplab_capture::{Connection, Endpoint, Options, take};
+//! let options = Options::default();
+//! let endpoint = Endpoint::of_process(4711, &options)?;
+//! let mut connection = Connection::open(&endpoint, &options)?;
+//! let taken = take::take(&mut connection, "a.heapsnapshot".as_ref(), take::Request::default(), &mut |progress| eprintln!("{progress:?}"))?;
+//! println!("{} bytes", taken.bytes);
+//! # Ok::<(), heaplab_capture::CaptureError>(())
+//! ```
+
+mod address;
+mod endpoint;
+mod error;
+mod http;
+mod process;
+mod protocol;
+mod sha1;
+pub mod take;
+pub mod watch;
+pub mod websocket;
+
+pub use address::Address;
+pub use endpoint::{Endpoint, Page};
+pub use error::CaptureError;
+pub use protocol::Connection;
+
+use std::time::Duration;
+
+/// How long to wait.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// To be connected to, and for an inspector to begin to listen.
+    pub connect: Duration,
+    /// Without any message while an answer is due. V8 reports its progress while it walks the heap, but not while it collects garbage first.
+    pub silence: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { connect: Duration::from_secs(10), silence: Duration::from_secs(300) }
+    }
+}

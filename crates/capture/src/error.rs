@@ -1,0 +1,106 @@
+//! What can go wrong between here and a target, each with what to do about it.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// An error of this crate.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CaptureError {
+    /// An address that is none.
+    #[error("{text:?} is no address of an inspector: {why}; expected ws://127.0.0.1:9229/... or http://127.0.0.1:9222")]
+    Address {
+        /// What was given.
+        text: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// There is no such process, or not for this user.
+    #[error("process {pid}: {why}")]
+    Process {
+        /// The process.
+        pid: u32,
+        /// What is wrong, and what to do.
+        why: String,
+    },
+    /// Nobody listens there.
+    #[error("nobody answers at {address}: {source}; is the inspector on (node --inspect, chromium --remote-debugging-port=9222)?")]
+    Connect {
+        /// Where.
+        address: String,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Somebody listens there who does not speak the protocol.
+    #[error("what answers at {address} is no inspector: {what}")]
+    NoInspector {
+        /// Where.
+        address: String,
+        /// What it said.
+        what: String,
+    },
+    /// No page or more than one to choose from.
+    #[error("{why} at {address}:{list}\nname one by a part of its title or address")]
+    Pages {
+        /// Where.
+        address: String,
+        /// What is wrong.
+        why: &'static str,
+        /// What there is, one a line, indented.
+        list: String,
+    },
+    /// The connection ended before the answer.
+    #[error("the target closed the connection while {doing}: it ended, or another debugger took its place")]
+    Gone {
+        /// What was being waited for.
+        doing: String,
+    },
+    /// Nothing was heard for too long.
+    #[error("nothing was heard from the target for {} s while {doing}: it hangs or is stopped; wait longer with a longer timeout", silence.as_secs())]
+    Silent {
+        /// What was being waited for.
+        doing: String,
+        /// How long.
+        silence: Duration,
+    },
+    /// The network failed.
+    #[error("the connection failed while {doing}: {source}")]
+    Network {
+        /// What was being waited for.
+        doing: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// What came is not the protocol.
+    #[error("the target does not speak the protocol as expected: {0}")]
+    Protocol(String),
+    /// The target refused a command.
+    #[error("the target refused {method}: {message}")]
+    Refused {
+        /// The command.
+        method: String,
+        /// Its words.
+        message: String,
+    },
+    /// The file could not be written.
+    #[error("cannot write {}: {source}; {kept}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+        /// What is left.
+        kept: String,
+    },
+    /// The snapshot did not arrive whole.
+    #[error("the snapshot is not complete: {why}; the {bytes} bytes that came are in {}", part.display())]
+    Cut {
+        /// The file with what came.
+        part: PathBuf,
+        /// How much that is.
+        bytes: u64,
+        /// What happened.
+        why: String,
+    },
+}

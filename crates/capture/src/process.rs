@@ -1,0 +1,144 @@
+//! The inspector of a Node process that is named by its pid.
+//!
+//! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails where another Node has that port. So the
+//! port is not assumed: `/proc` says which sockets the process listens on. The signal kills a program that does not catch it, which is why
+//! `/proc` is asked about that first.
+
+use crate::{Address, CaptureError, Endpoint, Options, endpoint};
+use rustix::process::{Pid, Signal, kill_process};
+use std::collections::HashSet;
+use std::fs;
+use std::io;
+use std::time::{Duration, Instant};
+
+/// Between two looks at what the process listens on.
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// The bit of `SIGUSR1` in the masks of `/proc/PID/status`.
+const USR1_BIT: u64 = 1 << (10 - 1);
+/// A listening socket's state in `/proc/PID/net/tcp`.
+const LISTENING: &str = "0A";
+
+/// Finds or starts the inspector of `pid`.
+pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|error| wrong(pid, &explain(&error)))?;
+    if let Some(endpoint) = listening(pid, options)? {
+        return Ok(endpoint);
+    }
+    let caught = field(&status, "SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+    if caught & USR1_BIT == 0 {
+        let name = field(&status, "Name").unwrap_or("it");
+        return Err(wrong(
+            pid,
+            &format!(
+                "{name} does not wait for SIGUSR1 and listens on no inspector: it is no Node, or was started with --disable-sigusr1; start it with --inspect"
+            ),
+        ));
+    }
+    let target = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| wrong(pid, "is no process"))?;
+    kill_process(target, Signal::USR1).map_err(|error| wrong(pid, &explain(&error.into())))?;
+    let until = Instant::now() + options.connect;
+    while Instant::now() < until {
+        std::thread::sleep(LOOK_AGAIN);
+        if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
+            return Err(wrong(pid, "ended when it was asked to start its inspector"));
+        }
+        if let Some(endpoint) = listening(pid, options)? {
+            return Ok(endpoint);
+        }
+    }
+    Err(wrong(
+        pid,
+        &format!(
+            "was asked to start its inspector (SIGUSR1) and has not within {} s: it is no Node, or port 9229 is taken (it says so on its standard error): free the port, or start it with --inspect=0",
+            options.connect.as_secs()
+        ),
+    ))
+}
+
+/// The inspector that the process already listens on.
+fn listening(pid: u32, options: &Options) -> Result<Option<Endpoint>, CaptureError> {
+    let sockets = sockets(pid).map_err(|error| wrong(pid, &explain(&error)))?;
+    // A program's own server may listen too and answer anything, or nothing: it is not waited for.
+    let quick = Options { connect: Duration::from_secs(1), ..*options };
+    for (table, host) in [("tcp", "127.0.0.1"), ("tcp6", "::1")] {
+        let text = fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default();
+        for (address, port) in text.lines().skip(1).filter_map(|line| listener(line, &sockets)) {
+            let host = address.unwrap_or_else(|| host.to_string());
+            let address = Address { host, port, path: String::new() };
+            let Ok(pages) = endpoint::pages(&address, &quick) else { continue };
+            if let Some(page) = pages.into_iter().find(|page| page.kind == "node")
+                && let Some(found) = page.socket.as_deref().and_then(|socket| Address::parse(socket).ok())
+            {
+                return Ok(Some(Endpoint { address: Address { path: found.path, ..address }, title: page.title }));
+            }
+        }
+    }
+    Ok(None)
+}
+
+/// The numbers of the sockets that the process holds.
+fn sockets(pid: u32) -> io::Result<HashSet<u64>> {
+    let links = fs::read_dir(format!("/proc/{pid}/fd"))?.filter_map(|entry| fs::read_link(entry.ok()?.path()).ok());
+    Ok(links.filter_map(|link| link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()).collect())
+}
+
+/// The port of a row of `/proc/PID/net/tcp` that listens and belongs to one of `sockets`, and its IPv4 address unless that is all of them.
+fn listener(line: &str, sockets: &HashSet<u64>) -> Option<(Option<String>, u16)> {
+    let cells: Vec<&str> = line.split_whitespace().collect();
+    let (address, port) = cells.get(1)?.split_once(':')?;
+    if *cells.get(3)? != LISTENING || !sockets.contains(&cells.get(9)?.parse().ok()?) {
+        return None;
+    }
+    let ipv4 = u32::from_str_radix(address, 16).ok().filter(|bits| address.len() == 8 && *bits != 0);
+    let host = ipv4.map(|bits| std::net::Ipv4Addr::from(bits.to_ne_bytes()).to_string());
+    Some((host, u16::from_str_radix(port, 16).ok()?))
+}
+
+fn field<'a>(status: &'a str, name: &str) -> Option<&'a str> {
+    status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+fn wrong(pid: u32, why: &str) -> CaptureError {
+    CaptureError::Process { pid, why: why.into() }
+}
+
+fn explain(error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::NotFound => "there is none (any more)".into(),
+        io::ErrorKind::PermissionDenied => "belongs to another user: run heaplab as that user or as root".into(),
+        _ => error.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_are_those_of_the_process() {
+        let sockets = HashSet::from([4711]);
+        let row = |local: &str, state: &str, inode: u32| {
+            format!(
+                "   0: {local} 00000000:0000 {state} 00000000:00000000 00:00000000 00000000     0        0 {inode} 1 0000000000000000 100 0 0 10 0"
+            )
+        };
+        assert_eq!(listener(&row("0100007F:240D", "0A", 4711), &sockets), Some((Some("127.0.0.1".into()), 9229)));
+        assert_eq!(listener(&row("00000000:240D", "0A", 4711), &sockets), Some((None, 9229)));
+        assert_eq!(listener(&row("00000000000000000000000001000000:240D", "0A", 4711), &sockets), Some((None, 9229)));
+        assert_eq!(listener(&row("0100007F:240D", "01", 4711), &sockets), None, "connected, not listening");
+        assert_eq!(listener(&row("0100007F:240D", "0A", 4712), &sockets), None, "another process's");
+        assert_eq!(listener("  sl  local_address", &sockets), None);
+    }
+
+    #[test]
+    fn a_process_that_would_die_of_the_signal_is_left_alone() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
+        assert!(error.contains("does not wait for SIGUSR1"), "{error}");
+        assert!(child.try_wait().unwrap().is_none(), "it runs on");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
+        assert!(error.contains("there is none"), "{error}");
+    }
+}

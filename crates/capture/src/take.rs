@@ -1,0 +1,143 @@
+//! One snapshot, from a target to a file.
+//!
+//! Every chunk is written when it comes and let go. What came stands under `NAME.part`; the name itself is given when the target has
+//! answered that all was sent and the text ends as a snapshot ends. So a target that dies leaves what it had sent, and no file that
+//! looks whole and is not.
+
+use crate::CaptureError;
+use crate::protocol::{Connection, Event};
+use serde_json::json;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// What to ask for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Request {
+    /// Numbers as nodes of their own (`captureNumericValue`).
+    pub numbers: bool,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug)]
+pub enum Progress {
+    /// The target walks its heap.
+    Walking {
+        /// Objects visited, in V8's own count.
+        done: u64,
+        /// Objects to visit, an estimate.
+        total: u64,
+    },
+    /// The text comes.
+    Receiving {
+        /// Bytes on disk.
+        bytes: u64,
+    },
+}
+
+/// A snapshot that is complete.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// Where it is.
+    pub path: PathBuf,
+    /// Its size.
+    pub bytes: u64,
+    /// Until the first of it came: collecting garbage and walking the heap.
+    pub walking: Duration,
+    /// From the first to the last of it.
+    pub receiving: Duration,
+}
+
+/// Where a snapshot is while it is not complete.
+pub fn part_of(path: &Path) -> PathBuf {
+    let mut name = path.file_name().map_or_else(OsString::new, OsString::from);
+    name.push(".part");
+    path.with_file_name(name)
+}
+
+/// Takes a snapshot of the target into `path`, which is replaced when the new one is complete.
+///
+/// # Errors
+/// [`CaptureError::Cut`] where the target died or the disk filled on the way, and those of [`Connection::call`].
+pub fn take(connection: &mut Connection, path: &Path, request: Request, progress: &mut dyn FnMut(Progress)) -> Result<Taken, CaptureError> {
+    let mut sink = Sink::create(path)?;
+    let began = Instant::now();
+    let mut first = None;
+    let parameters = json!({"reportProgress": true, "captureNumericValue": request.numbers});
+    let answer = connection.ask("HeapProfiler.enable", &json!({})).and_then(|_| {
+        connection.call("HeapProfiler.takeHeapSnapshot", &parameters, &mut |event| {
+            match event {
+                Event::Walked { done, total } => progress(Progress::Walking { done, total }),
+                Event::WalkFinished => {}
+                Event::Chunk(text) => {
+                    first.get_or_insert_with(Instant::now);
+                    sink.write(&text)?;
+                    progress(Progress::Receiving { bytes: sink.bytes });
+                }
+            }
+            Ok(())
+        })
+    });
+    match answer {
+        Ok(_) => {}
+        Err(error @ CaptureError::Write { .. }) => return Err(error),
+        Err(error) => return Err(sink.abandon(error)),
+    }
+    let first = first.unwrap_or_else(Instant::now);
+    let bytes = sink.finish()?;
+    Ok(Taken { path: path.into(), bytes, walking: first - began, receiving: first.elapsed() })
+}
+
+/// The file while it grows.
+struct Sink {
+    file: File,
+    path: PathBuf,
+    part: PathBuf,
+    bytes: u64,
+    /// The last byte that is no white space.
+    last: u8,
+}
+
+impl Sink {
+    fn create(path: &Path) -> Result<Sink, CaptureError> {
+        let part = part_of(path);
+        let failed = |source| CaptureError::Write { path: part.clone(), source, kept: "nothing was taken".into() };
+        if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
+            return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "the snapshot's name is that of a folder")));
+        }
+        Ok(Sink { file: File::create(&part).map_err(failed)?, path: path.into(), part, bytes: 0, last: 0 })
+    }
+
+    fn write(&mut self, text: &str) -> Result<(), CaptureError> {
+        self.file.write_all(text.as_bytes()).map_err(|error| self.failed(error))?;
+        self.bytes += text.len() as u64;
+        self.last = text.bytes().rev().find(|byte| !byte.is_ascii_whitespace()).unwrap_or(self.last);
+        Ok(())
+    }
+
+    fn failed(&self, source: io::Error) -> CaptureError {
+        let kept = format!("its first {} bytes are kept", self.bytes);
+        CaptureError::Write { path: self.part.clone(), source, kept }
+    }
+
+    /// Keeps what came, if anything did.
+    fn abandon(self, error: CaptureError) -> CaptureError {
+        if self.bytes == 0 {
+            let _ = fs::remove_file(&self.part);
+            return error;
+        }
+        CaptureError::Cut { part: self.part, bytes: self.bytes, why: error.to_string() }
+    }
+
+    fn finish(self) -> Result<u64, CaptureError> {
+        if self.last != b'}' {
+            let error = CaptureError::Protocol("the target said that all was sent, and the text has no end".into());
+            return Err(self.abandon(error));
+        }
+        self.file.sync_all().map_err(|error| self.failed(error))?;
+        fs::rename(&self.part, &self.path).map_err(|error| self.failed(error))?;
+        Ok(self.bytes)
+    }
+}

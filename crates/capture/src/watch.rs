@@ -1,0 +1,92 @@
+//! When a growing heap is worth a snapshot: each time that it nears its limit.
+//!
+//! V8 calls back a program whose heap nears its limit (`--heapsnapshot-near-heap-limit`); over the protocol there is no such call, so the
+//! use is polled. After a snapshot, which collects garbage, the next one is due when the heap is near its limit again and has grown:
+//! two snapshots of the same state would say nothing, and every snapshot stops the program.
+
+use crate::CaptureError;
+use crate::protocol::Connection;
+use serde_json::json;
+
+/// The heap's limit, as Node and as Chromium tell it.
+const LIMIT: &str = "typeof process === 'object' && process.versions && process.versions.node \
+    ? require('v8').getHeapStatistics().heap_size_limit : performance.memory.jsHeapSizeLimit";
+
+/// The heap at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Usage {
+    /// Bytes that objects take.
+    pub used_bytes: u64,
+    /// Bytes that the heap may grow to.
+    pub limit_bytes: u64,
+}
+
+/// Asks for the heap's limit. It may be raised by the program itself.
+///
+/// # Errors
+/// The target is gone, or neither Node nor Chromium.
+pub fn limit_bytes(connection: &mut Connection) -> Result<u64, CaptureError> {
+    Ok(connection.number(LIMIT)? as u64)
+}
+
+/// Asks how much is used.
+///
+/// # Errors
+/// The target is gone.
+pub fn used_bytes(connection: &mut Connection) -> Result<u64, CaptureError> {
+    let usage = connection.ask("Runtime.getHeapUsage", &json!({}))?;
+    usage["usedSize"]
+        .as_f64()
+        .map(|used| used as u64)
+        .ok_or_else(|| CaptureError::Protocol("Runtime.getHeapUsage gives no usedSize".into()))
+}
+
+/// Decides when the next snapshot is due.
+#[derive(Clone, Copy, Debug)]
+pub struct Trigger {
+    /// The part of the limit that is near it.
+    near: f64,
+    /// What was left after the last snapshot.
+    left: Option<u64>,
+}
+
+/// The part of the limit by which a heap has to grow over what a snapshot found, for another to be due.
+const GROWN: f64 = 0.02;
+
+impl Trigger {
+    /// Due at `near` of the limit, a part of 1.
+    pub fn new(near: f64) -> Trigger {
+        Trigger { near, left: None }
+    }
+
+    /// Whether a snapshot is due.
+    pub fn is_due(&self, usage: Usage) -> bool {
+        let limit = usage.limit_bytes as f64;
+        let grown = self.left.is_none_or(|left| usage.used_bytes as f64 >= left as f64 + GROWN * limit);
+        usage.used_bytes as f64 >= self.near * limit && grown
+    }
+
+    /// A snapshot was taken, and this is used after it.
+    pub fn taken(&mut self, used_bytes: u64) {
+        self.left = Some(used_bytes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_snapshot_is_due_near_the_limit_and_again_when_the_heap_has_grown() {
+        let usage = |used_bytes| Usage { used_bytes, limit_bytes: 1000 };
+        let mut trigger = Trigger::new(0.8);
+        assert!(!trigger.is_due(usage(799)));
+        assert!(trigger.is_due(usage(800)));
+        trigger.taken(810);
+        assert!(!trigger.is_due(usage(820)), "the same state");
+        assert!(trigger.is_due(usage(830)));
+        trigger.taken(300);
+        assert!(!trigger.is_due(usage(500)), "the collection helped");
+        assert!(trigger.is_due(usage(801)));
+    }
+}

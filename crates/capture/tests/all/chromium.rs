@@ -1,0 +1,68 @@
+//! The real Chromium, over its debugging port.
+
+use crate::node::have;
+use heaplab_capture::take::{self, Request};
+use heaplab_capture::{Connection, Endpoint, Options, watch};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+const PAGE: &str = "data:text/html,<title>Shop</title><script>window.kept = document.createElement('article')</script>";
+
+struct Browser(Child);
+
+impl Drop for Browser {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Starts a browser and gives the port that it chose.
+fn browser(profile: &Path) -> (Browser, String) {
+    let child = Command::new("chromium")
+        .args(["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--remote-debugging-port=0"])
+        .arg(format!("--user-data-dir={}", profile.display()))
+        .arg(PAGE)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let browser = Browser(child);
+    let until = Instant::now() + Duration::from_secs(30);
+    while Instant::now() < until {
+        // Two lines: the port and the browser's own target.
+        if let Ok(text) = std::fs::read_to_string(profile.join("DevToolsActivePort"))
+            && let Some((port, _)) = text.split_once('\n')
+        {
+            return (browser, format!("127.0.0.1:{port}"));
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("chromium told no port within 30 s");
+}
+
+#[test]
+fn a_page_is_found_by_its_title() {
+    if !have("chromium") {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (_browser, address) = browser(&folder.path().join("profile"));
+    let options = Options::default();
+    let until = Instant::now() + Duration::from_secs(20);
+    let endpoint = loop {
+        match Endpoint::at(&address, Some("shop"), &options) {
+            Ok(endpoint) => break endpoint,
+            Err(error) => assert!(Instant::now() < until, "{error}"),
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    };
+    let mut connection = Connection::open(&endpoint, &options).unwrap();
+    assert!(watch::limit_bytes(&mut connection).unwrap() > 100 << 20);
+    let path = folder.path().join("page.heapsnapshot");
+    take::take(&mut connection, &path, Request { numbers: true }, &mut |_| {}).unwrap();
+    let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    let strings = snapshot["strings"].as_array().unwrap();
+    assert!(strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))), "the detached element is in it");
+}

@@ -1,0 +1,130 @@
+//! What a target may do wrong, and that nothing is lost or believed by it.
+
+use crate::server::{answer, serve};
+use heaplab_capture::take::{self, Request, part_of};
+use heaplab_capture::{CaptureError, Connection, Endpoint, Options};
+use std::path::Path;
+use std::time::Duration;
+
+const QUICK: Options = Options { connect: Duration::from_secs(5), silence: Duration::from_millis(300) };
+
+fn take_from(url: &str, path: &Path) -> Result<take::Taken, CaptureError> {
+    let endpoint = Endpoint::at(url, None, &QUICK)?;
+    let mut connection = Connection::open(&endpoint, &QUICK)?;
+    take::take(&mut connection, path, Request::default(), &mut |_| {})
+}
+
+#[test]
+fn fragments_pings_and_progress_are_taken_as_they_come() {
+    let (url, served) = serve(|client| {
+        assert!(client.command().unwrap().contains("HeapProfiler.enable"));
+        client.say(r#"{"id":1,"result":{}}"#);
+        assert!(client.command().unwrap().contains(r#""reportProgress":true"#));
+        client.say(r#"{"method":"HeapProfiler.reportHeapSnapshotProgress","params":{"done":5,"total":10}}"#);
+        client.say(r#"{"method":"HeapProfiler.reportHeapSnapshotProgress","params":{"done":10,"total":10,"finished":true}}"#);
+        client.send_frame(0x01, br#"{"method":"HeapProfiler.addHeap"#);
+        client.raw(&[0x89, 2, b'h', b'i']);
+        client.send_frame(0x80, br#"SnapshotChunk","params":{"chunk":"{\"a\":\"\\u00e9\"}\n"}}"#);
+        assert_eq!(client.frame(), Some((10, b"hi".to_vec())), "a ping is answered with what it says");
+        client.say(r#"{"id":2,"result":{}}"#);
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.heapsnapshot");
+    let taken = take_from(&url, &path).unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":\"\\u00e9\"}\n");
+    assert_eq!(taken.bytes, std::fs::metadata(&path).unwrap().len());
+    assert!(!part_of(&path).exists());
+    served.join().unwrap();
+}
+
+/// What a capture of a target that does `end` after its first chunk says, and what it leaves.
+fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
+    let (url, served) = serve(|client| {
+        client.command();
+        client.say(r#"{"id":1,"result":{}}"#);
+        client.command();
+        client.chunk("{\"snapshot\":");
+        end(client);
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.heapsnapshot");
+    std::fs::write(&path, "an older one").unwrap();
+    let error = take_from(&url, &path).unwrap_err();
+    served.join().unwrap();
+    let older = std::fs::read_to_string(&path).unwrap() == "an older one";
+    (error.to_string(), std::fs::read_to_string(part_of(&path)).ok(), older)
+}
+
+#[test]
+fn what_came_before_the_end_is_kept_beside_the_older_file() {
+    let kept = Some(String::from("{\"snapshot\":"));
+    let (error, part, older) = cut(|_| {});
+    assert!(error.contains("closed the connection") && error.contains("the 12 bytes that came are in"), "{error}");
+    assert_eq!((part, older), (kept.clone(), true));
+    let (error, part, _) = cut(|_| std::thread::sleep(Duration::from_secs(1)));
+    assert!(error.contains("nothing was heard"), "{error}");
+    assert_eq!(part, kept);
+    let (error, part, _) = cut(|client| client.say(r#"{"id":2,"result":{}}"#));
+    assert!(error.contains("the text has no end"), "{error}");
+    assert_eq!(part, kept);
+    let (error, part, _) = cut(|client| client.say(r#"{"id":2,"error":{"code":-1,"message":"out of luck"}}"#));
+    assert!(error.contains("refused HeapProfiler.takeHeapSnapshot: out of luck"), "{error}");
+    assert_eq!(part, kept);
+}
+
+#[test]
+fn frames_that_lie_are_refused_without_the_memory_they_claim() {
+    let (error, ..) = cut(|client| client.raw(&[0x81, 127, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]));
+    assert!(error.contains("a message of more than"), "{error}");
+    let (error, ..) = cut(|client| client.raw(&[0x83, 0]));
+    assert!(error.contains("out of place"), "{error}");
+    let (error, ..) = cut(|client| client.raw(&[0xc1, 0]));
+    assert!(error.contains("0xc1"), "{error}");
+    let (error, ..) = cut(|client| client.say("not json"));
+    assert!(error.contains("no JSON"), "{error}");
+    let (error, ..) = cut(|client| client.raw(&[0x80, 1, b'x']));
+    assert!(error.contains("kind 0"), "a fragment of nothing: {error}");
+}
+
+#[test]
+fn what_is_no_inspector_is_told_from_what_is_not_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.heapsnapshot");
+    let said = |address: &str| take_from(address, &path).unwrap_err().to_string();
+    let shop = answer(b"HTTP/1.1 200 OK\r\n\r\n<html>");
+    let error = said(&shop);
+    assert!(error.contains("is no inspector") && error.contains("/json/list is no list"), "{error}");
+    let error = said(&format!("ws://{}/x", answer(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
+    assert!(error.contains("400 Bad Request"), "{error}");
+    let error = said(&format!("ws://{}/x", answer(b"HTTP/1.1 101 Yes\r\nSec-WebSocket-Accept: no\r\n\r\n")));
+    assert!(error.contains("not the answer"), "{error}");
+    let error = said(&format!("ws://{}/x", answer(b"SSH-2.0")));
+    assert!(error.contains("SSH-2.0"), "{error}");
+    // A port that was free a moment ago.
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = said(&free.to_string());
+    assert!(error.contains("nobody answers") && error.contains("--inspect"), "{error}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
+}
+
+#[test]
+fn a_full_disk_is_said_and_a_folder_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let (url, served) = serve(|client| while client.command().is_some() {});
+    assert!(take_from(&url, folder.path()).unwrap_err().to_string().contains("folder"));
+    served.join().unwrap();
+    // /dev/full takes nothing; the part is made a link to it.
+    let path = folder.path().join("a.heapsnapshot");
+    std::os::unix::fs::symlink("/dev/full", part_of(&path)).unwrap();
+    let (url, served) = serve(|client| {
+        client.command();
+        client.say(r#"{"id":1,"result":{}}"#);
+        client.command();
+        client.chunk("{}");
+        client.say(r#"{"id":2,"result":{}}"#);
+    });
+    let error = take_from(&url, &path).unwrap_err().to_string();
+    assert!(error.contains("No space left") && error.contains("first 0 bytes are kept"), "{error}");
+    served.join().unwrap();
+    assert!(!path.exists());
+}
