@@ -68,6 +68,13 @@ impl Arena {
         Some(block)
     }
 
+    /// Hands out `words` of the current chunk.
+    pub fn bump(&mut self, words: usize) -> Option<usize> {
+        let block = self.current?.bump(words)?;
+        self.used_words += words;
+        Some(block)
+    }
+
     fn grow_and_allocate(&mut self, pool: &mut Pool, words: usize, allowed_words: usize) -> Option<usize> {
         let chunk = pool.take_chunk(self.next_chunk_words(words), allowed_words)?;
         // A humongous chunk serves one request; the chunk in use stays in use.

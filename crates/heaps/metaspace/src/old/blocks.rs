@@ -1,6 +1,6 @@
 //! An arena's free blocks: what was given back early, and above all the rests of retired chunks.
 //!
-//! Exact lists for 3 to 10 words, a size tree for the rest. The document's complaints can be read off [`Blocks::take`]: a
+//! Exact lists for 3 to 10 words, a size tree for the rest. The document's complaints can be read off `Blocks::take`: a
 //! small request never looks at a larger block, a large one takes a block that is far too large out of the tree only to put
 //! it back, and the arena does not even look here until 4096 words have gathered. Source: `metaspace/blockFreelist.cpp`.
 

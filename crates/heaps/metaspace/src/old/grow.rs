@@ -79,8 +79,9 @@ impl Pool {
     }
 
     fn add_node(&mut self, reserved_words: usize) -> Option<usize> {
-        let offset = self.growth.offsets_bytes.get(self.counters.nodes_born as usize).copied().unwrap_or(0);
-        let node = Node::reserve(reserved_words, offset, self.growth.faults.clone())?;
+        let serial = self.counters.nodes_born as usize;
+        let offset = self.growth.offsets_bytes.get(serial).copied().unwrap_or(0);
+        let node = Node::reserve(serial, reserved_words, offset, self.growth.faults.clone())?;
         let number = self.nodes.iter().position(Option::is_none).unwrap_or(self.nodes.len());
         if number == self.nodes.len() {
             self.nodes.push(None);

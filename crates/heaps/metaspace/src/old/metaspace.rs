@@ -7,6 +7,7 @@ use super::geometry::Space;
 use super::grow::Growth;
 use super::pool::Pool;
 use crate::plan::LoaderKind;
+use crate::spec::Spec;
 use heaplab_address_space::Faults;
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -28,6 +29,12 @@ pub struct Options11 {
 impl Default for Options11 {
     fn default() -> Self {
         Options11 { limit_bytes: None, class_space_bytes: 1 << 30, node_offsets_bytes: Vec::new(), faults: None }
+    }
+}
+
+impl From<&Spec> for Options11 {
+    fn from(spec: &Spec) -> Options11 {
+        Options11 { limit_bytes: spec.limit_bytes, class_space_bytes: spec.class_space_bytes, ..Options11::default() }
     }
 }
 
@@ -137,13 +144,26 @@ impl Metaspace11 {
         (self.committed_words() * WORD) as u64
     }
 
-    /// Where the arena's last chunk lies, for comparison with a JVM's log: the node, counted from the first one ever
-    /// mapped whose number is free again once it is unmapped; the offset within it; its size.
+    /// Where the arena's last chunk lies, for comparison with a JVM's log.
     pub fn newest_chunk(&self, id: ArenaId) -> Option<ChunkPlace> {
         let arena = self.arenas[id.0].as_ref()?;
         let chunk: Chunk = arena.chunks().next()?;
         let node = self.pools[arena.space as usize].node(chunk.node());
-        Some(ChunkPlace { node_base: node.base, offset_bytes: chunk.address() - node.base, words: chunk.words() })
+        Some(ChunkPlace { node: node.serial, offset_bytes: chunk.address() - node.base, words: chunk.words() })
+    }
+
+    /// As [`Metaspace11::allocate`], from the arena's current chunk only; for the sum of several requests.
+    pub(super) fn bump(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
+        let block = self.arenas[id.0].as_mut()?.bump(words)?;
+        NonNull::new(std::ptr::with_exposed_provenance_mut(block))
+    }
+
+    /// Node and words from its base, of a block of this arena.
+    pub(super) fn place_of(&self, id: ArenaId, block: NonNull<u8>) -> Option<(usize, usize)> {
+        let (arena, address) = (self.arenas[id.0].as_ref()?, block.as_ptr() as usize);
+        let chunk = arena.chunks().find(|chunk| (chunk.address()..chunk.end()).contains(&address))?;
+        let node = self.pools[arena.space as usize].node(chunk.node());
+        Some((node.serial, (address - node.base) / WORD))
     }
 
     pub(super) fn living(&self) -> impl Iterator<Item = &Arena> {
@@ -154,9 +174,9 @@ impl Metaspace11 {
 /// A chunk's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChunkPlace {
-    /// First address of its node.
-    pub node_base: usize,
-    /// From there.
+    /// Its node, numbered in the order of mapping within its space; a number is never used again.
+    pub node: usize,
+    /// From the node's base.
     pub offset_bytes: usize,
     /// Its size.
     pub words: usize,

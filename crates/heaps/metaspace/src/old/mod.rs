@@ -2,10 +2,10 @@
 //!
 //! Why it is kept: it is what the elastic design was measured against, and what most JVMs still ran on when the document
 //! was written. It is complete: [`Metaspace11`] hands out the very addresses (as offsets within a node) that JDK 11.0.13
-//! does for the same requests.
+//! does for the same requests; `tests/old_recorded.rs` holds it to that with a [`recording`] of that JVM.
 //!
-//! Main path: [`arena`] bumps through a chunk; [`pool`] finds the next chunk among free ones, by [`split`]ting a larger one,
-//! or lets a [`node`] [`grow`]; a dying arena's chunks return and [`merge`].
+//! Main path: `arena` bumps through a chunk; `pool` finds the next chunk among free ones, or by `split`ting a larger one, or
+//! lets a `node` `grow`; a dying arena's chunks return and `merge`.
 //!
 //! Deviations: no garbage collection threshold (`MetaspaceGC`), only a limit; no large pages; no locks, because a heap here
 //! has one user.
@@ -18,12 +18,14 @@ pub mod facts;
 mod geometry;
 mod grow;
 mod heap;
+pub mod jvm_log;
 mod merge;
 mod metaspace;
 mod node;
 mod occupancy;
 mod piece;
 mod pool;
+pub mod recording;
 mod size_tree;
 mod split;
 mod statistics;

@@ -16,6 +16,8 @@ const ALIGN_BYTES: usize = 64 << 10;
 /// A range of addresses with chunks in it.
 pub(super) struct Node {
     memory: Reservation,
+    /// How many nodes of its space were mapped before it.
+    pub serial: usize,
     /// First address; `memory` begins up to 64 KB before.
     pub base: usize,
     pub reserved_words: usize,
@@ -29,13 +31,14 @@ pub(super) struct Node {
 
 impl Node {
     /// Reserves a node whose base lies `offset_bytes` (whole pages) above a multiple of 64 KB. `None`: the system refuses.
-    pub fn reserve(words: usize, offset_bytes: usize, faults: Option<Arc<Faults>>) -> Option<Node> {
+    pub fn reserve(serial: usize, words: usize, offset_bytes: usize, faults: Option<Arc<Faults>>) -> Option<Node> {
         let offset_bytes = offset_bytes % ALIGN_BYTES;
         let options = Options { commitment: Commitment::Replace, align_bytes: ALIGN_BYTES, faults, ..Options::default() };
         let memory = Reservation::new(words * WORD + offset_bytes, &options).ok()?;
         let base = memory.base().as_ptr().expose_provenance() + offset_bytes;
         Some(Node {
             memory,
+            serial,
             base,
             reserved_words: words,
             committed_words: 0,

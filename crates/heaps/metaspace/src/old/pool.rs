@@ -1,7 +1,7 @@
 //! One space's chunks: the nodes they are cut from, the free ones by size, and who gets which.
 //!
 //! Sources: `metaspace/chunkManager.cpp` (free lists), `virtualSpaceList.cpp` and `virtualSpaceNode.cpp` (nodes). The rest
-//! of it is in [`split`](super::split), [`merge`](super::merge) and [`grow`](super::grow).
+//! of it is in `split`, `merge` and `grow`.
 
 use super::chunk::Chunk;
 use super::facts;

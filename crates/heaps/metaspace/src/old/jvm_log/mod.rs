@@ -1,0 +1,96 @@
+//! From what JDK 11 logs of its metaspace to a [`recording`](super::recording).
+//!
+//! `java -Xlog:gc+metaspace*=trace:file=F:uptimenanos,tid:filecount=0` prints births and deaths of arenas, every chunk that is
+//! handed out with its address, the rest of every retired chunk, blocks given back, and unmapped nodes. It does not print
+//! which arena a chunk is for. That follows: a newborn arena's chunks come next in the same thread; a chunk that retires
+//! another belongs to the same arena; an arena that dies returns its chunks by address. Where none of this tells (the
+//! current chunk had less than three words left, and its arena is alive at the end), the arena of that thread that grew last
+//! and whose chunk has that size is taken, and counted as a guess.
+//!
+//! Reading takes two passes: one to learn who owns which chunk and which blocks will be given back, one to write events.
+
+mod lines;
+mod owners;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+use super::recording::{Event, Said};
+use owners::Owners;
+use writer::{Reading, Writer};
+
+/// A log that is not one, or not of this kind.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum JvmLogError {
+    /// No node of the class space was found at the log's beginning.
+    #[error("the log does not name a class space; record it from the start, with -Xlog:gc+metaspace*=trace and class pointers compressed")]
+    NoClassSpace,
+    /// A line whose context is missing.
+    #[error("line {line}: {what}; is the log cut or rotated? record it with filecount=0")]
+    Context {
+        /// Counted from 1.
+        line: usize,
+        /// What is missing.
+        what: &'static str,
+    },
+    /// A line of what the program reported.
+    #[error("line {line} of the program's report: expected eight values separated by commas, found {found:?}")]
+    Report {
+        /// Counted from 1.
+        line: usize,
+        /// What stands there.
+        found: String,
+    },
+}
+
+/// What a log became.
+#[derive(Clone, Debug, Default)]
+pub struct Converted {
+    /// The recording.
+    pub events: Vec<Event>,
+    /// Chunks whose arena was guessed.
+    pub guessed: usize,
+    /// Chunks in all.
+    pub chunks: usize,
+}
+
+/// What the program printed, with the moment in nanoseconds.
+fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
+    let wrong = |index: usize, text: &str| JvmLogError::Report { line: index + 1, found: text.chars().take(80).collect() };
+    let said = |text: &str| {
+        let fields: Vec<&str> = text.split(',').collect();
+        let value = |at: usize| fields.get(at)?.trim().parse::<u64>().ok();
+        let said = Said {
+            step: fields[0].split_ascii_whitespace().collect::<Vec<_>>().join("-"),
+            cycle: value(1)?,
+            loaders: value(2)?,
+            used_bytes: value(3)?,
+            committed_bytes: value(4)?,
+            class_used_bytes: value(5)?,
+            class_committed_bytes: value(6)?,
+        };
+        Some((value(7)?.checked_mul(1_000_000)?, said))
+    };
+    csv.lines().enumerate().skip(1).map(|(index, text)| said(text).ok_or_else(|| wrong(index, text))).collect()
+}
+
+/// Converts a log and what the program reported (CSV: step, cycle, loaders, used, committed, class_used, class_committed,
+/// uptime_ms) into a recording.
+pub fn convert(log: &str, reported: &str) -> Result<Converted, JvmLogError> {
+    let records = lines::records(log);
+    let mut reports = report(reported)?.into_iter().peekable();
+    let owners = Owners::learn(&records)?;
+    let mut writer = Writer::new(owners);
+    let mut state = Reading::default();
+    for record in &records {
+        while let Some((_, said)) = reports.next_if(|(time_ns, _)| *time_ns < record.time_ns) {
+            state.purge(&mut writer);
+            writer.out.events.push(Event::Said(said));
+        }
+        state.step(&mut writer, record).map_err(|what| JvmLogError::Context { line: record.number, what })?;
+    }
+    state.purge(&mut writer);
+    writer.out.events.extend(reports.map(|(_, said)| Event::Said(said)));
+    Ok(writer.out)
+}
