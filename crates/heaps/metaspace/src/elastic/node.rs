@@ -123,3 +123,81 @@ impl Node {
         Some(committed)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_buddy::marks;
+
+    const GRANULE_BYTES: usize = 64 << 10;
+    const ROOT_BYTES: usize = 1 << 20;
+
+    fn node(limit: Option<usize>) -> Node {
+        let source = Source { limit: limit.map(|bytes| Arc::new(CommitLimit::new(bytes))), faults: None };
+        Node::new(2 * ROOT_BYTES, ROOT_BYTES, GRANULE_BYTES, &source).unwrap()
+    }
+
+    /// The word at an offset, which lies in a committed granule.
+    fn word(node: &Node, offset: usize) -> *mut u64 {
+        assert!(node.mask().is_committed(offset));
+        node.at(offset).as_ptr().cast()
+    }
+
+    #[test]
+    fn root_chunks_come_in_order_until_the_node_is_full() {
+        let mut node = node(None);
+        assert_eq!([node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES), node.take_root(ROOT_BYTES)], [Some(0), Some(ROOT_BYTES), None]);
+        assert!((node.at(0).as_ptr() as usize).is_multiple_of(ROOT_BYTES));
+        assert_eq!(node.offset_of(node.at(100).as_ptr() as usize), Some(100));
+        assert_eq!(node.offset_of(node.at(0).as_ptr() as usize + 2 * ROOT_BYTES), None);
+    }
+
+    #[test]
+    fn a_range_is_committed_by_whole_granules_and_erased_where_it_was_committed_in_part() {
+        let mut node = node(None);
+        assert_eq!(node.commit(GRANULE_BYTES + 5, 1), Some(GRANULE_BYTES));
+        // SAFETY: the granule was just committed.
+        unsafe { word(&node, GRANULE_BYTES).write(7) };
+        assert_eq!(node.commit(GRANULE_BYTES, GRANULE_BYTES), Some(0), "nothing to do, nothing erased");
+        // SAFETY: as above.
+        assert_eq!(unsafe { word(&node, GRANULE_BYTES).read() }, 7);
+        let grown = marks::expect("committing a range of which parts are committed", || node.commit(0, 3 * GRANULE_BYTES));
+        assert_eq!((grown, node.committed_bytes()), (Some(2 * GRANULE_BYTES), 3 * GRANULE_BYTES));
+        // SAFETY: as above.
+        assert_eq!(unsafe { word(&node, GRANULE_BYTES).read() }, 0);
+    }
+
+    /// HotSpot's `virtual_space_node` test of arbitrary commits: ranges at random against a limit; the mask, the memory and the
+    /// limit agree after each, and committed memory can be written.
+    #[test]
+    fn arbitrary_commits_against_a_limit() {
+        let (limit, granules) = (12 * GRANULE_BYTES, 2 * ROOT_BYTES / GRANULE_BYTES);
+        let mut node = node(Some(limit));
+        let (mut seed, mut refused) = (1_usize, 0);
+        let mut below = |bound: usize| {
+            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (seed >> 33) % bound
+        };
+        for _ in 0..2_000 {
+            let from = below(granules);
+            let (offset, bytes) = (from * GRANULE_BYTES, (1 + below((granules - from).min(6))) * GRANULE_BYTES);
+            let before = node.committed_bytes();
+            if below(2) == 0 {
+                let missing = bytes - node.mask().committed_in(offset, bytes);
+                let committed = node.commit(offset, bytes);
+                assert_eq!(committed, (before + missing <= limit).then_some(missing));
+                refused += usize::from(committed.is_none());
+                if committed.is_some() {
+                    // SAFETY: the range was just committed.
+                    unsafe { node.at(offset).as_ptr().write_bytes(1, bytes) };
+                }
+            } else {
+                let there = node.mask().committed_in(offset, bytes);
+                // SAFETY: nobody uses the node's memory.
+                assert_eq!(unsafe { node.uncommit(offset, bytes) }, Some(there));
+            }
+            assert_eq!(node.committed_bytes(), node.memory().committed_bytes());
+        }
+        assert!(refused > 50, "{refused}");
+    }
+}

@@ -43,12 +43,12 @@ fn level_line(f: &mut Formatter<'_>, name: &str, width: usize, level: &LevelUsag
         return writeln!(f, "{name:>width$}:  (none)");
     }
     let chunks = if level.chunks == 1 { " chunk," } else { " chunks," };
-    let share = |part: u64| format!("{:>11} ({})", human(part), percent(part, level.capacity_bytes));
-    let (committed, used) = (share(level.committed_bytes), share(level.used_bytes));
-    let (free, waste) = (share(level.free_bytes), share(level.waste_bytes));
+    let share = |part: u64, width: usize| format!("{:>width$} ({})", human(part), percent(part, level.capacity_bytes));
+    let (committed, used) = (share(level.committed_bytes, 10), share(level.used_bytes, 11));
+    let (free, waste) = (share(level.free_bytes, 11), share(level.waste_bytes, 11));
     let capacity = human(level.capacity_bytes);
     let count = format!("{:>4}{chunks}", level.chunks);
-    writeln!(f, "{name:>width$}: {count:<12} {capacity:>11} capacity, {committed} committed, {used} used, {free} free, {waste} waste ")
+    writeln!(f, "{name:>width$}: {count:<12} {capacity:>12} capacity, {committed} committed, {used} used, {free} free, {waste} waste ")
 }
 
 fn usage(f: &mut Formatter<'_>, title: &str, usage: &Usage) -> fmt::Result {
@@ -67,13 +67,8 @@ fn usage(f: &mut Formatter<'_>, title: &str, usage: &Usage) -> fmt::Result {
 fn virtual_space(f: &mut Formatter<'_>, title: &str, spaces: &[&SpaceReport], nodes: bool) -> fmt::Result {
     let reserved: u64 = spaces.iter().map(|space| space.reserved_bytes).sum();
     let committed: u64 = spaces.iter().map(|space| space.committed_bytes).sum();
-    write!(
-        f,
-        "{title:>18} {:>11} reserved, {:>13} ({}) committed",
-        format!(" {}", human(reserved)),
-        human(committed),
-        percent(committed, reserved)
-    )?;
+    let (reserve, commit, share) = (human(reserved), human(committed), percent(committed, reserved));
+    write!(f, "{title:>18}{reserve:>15} reserved, {commit:>13} ({share}) committed")?;
     let count: u64 = spaces.iter().map(|space| space.nodes).sum();
     if nodes { writeln!(f, ",  {count} nodes.") } else { writeln!(f, ". ") }
 }
@@ -117,7 +112,7 @@ impl Report {
         let committed = waste.committed_bytes;
         writeln!(f, "Waste (unused committed space):(percentages refer to total committed size {}):", human(committed))?;
         let mut line =
-            |title: &str, bytes: u64, end: &str| writeln!(f, "{title:>31}: {:>11} ({}){end}", human(bytes), percent(bytes, committed));
+            |title: &str, bytes: u64, end: &str| writeln!(f, "{title:>30}: {:>12} ({}){end}", human(bytes), percent(bytes, committed));
         line("Waste in chunks in use", waste.waste_bytes, "")?;
         line("Free in chunks in use", waste.free_bytes, "")?;
         line("In free chunks", waste.free_chunks_bytes, "")?;
