@@ -6,6 +6,7 @@
 pub mod analysis;
 mod frames;
 mod json;
+mod metaspace;
 mod moments;
 mod text;
 
@@ -26,6 +27,7 @@ Examples:
   heaplab report app.heaplab --at loaded              what is live at the mark `loaded`
   heaplab report app.heaplab --between 1s 2.5s        what came and went between two moments
   heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
+  heaplab report jvm.heaplab --at 1.5s                a JVM's metaspace, as jcmd VM.metaspace says it
   heaplab report app.heaplab --json | jq '.findings.findings[0].title'
 
 A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`.";
@@ -61,6 +63,9 @@ pub struct Args {
     /// Judge slop by this allocator [default: for each finding the one of measured, jemalloc and mimalloc on which it costs most]
     #[arg(long, value_name = "NAME", value_parser = parse_basis)]
     allocator: Option<Basis>,
+    /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of metadata
+    #[arg(long)]
+    blocks: bool,
     /// Check first that the recording is whole: every row against the format and against what a program can do
     #[arg(long)]
     verify: bool,
@@ -82,6 +87,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bundle.verify()?;
         eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
     }
+    let metaspace = metaspace::look(&bundle, args.at.as_deref())?;
+    if let Some(metaspace) = metaspace.as_ref().filter(|_| !args.json && args.html.is_none() && !args.blocks && args.between.is_none()) {
+        let (width, colour) = terminal();
+        let look = text::Look { width, colour, top: args.top };
+        print!("{}", metaspace::text(&bundle, metaspace, args.at.as_deref(), &look))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
     let moments = moments::requests(&wanted, bundle.tables(), selection)?;
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
@@ -94,7 +106,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     }
     let written = if args.json {
-        json::document(&bundle, &analysis, &shown).and_then(|text| print!("{text}"))
+        json::document(&bundle, &analysis, &shown, metaspace.as_ref()).and_then(|text| print!("{text}"))
     } else {
         let (width, colour) = terminal();
         print!("{}", text::report(&bundle, &analysis, &shown, &text::Look { width, colour, top: args.top }))

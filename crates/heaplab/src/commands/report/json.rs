@@ -25,6 +25,8 @@ struct Document<'a> {
     profile: &'a Profile,
     findings: Value,
     moments: &'a Shown,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    metaspace: Option<&'a heaplab_metaspace_report::Report>,
     stacks: &'a [StackNode],
     frames: &'a [Frame],
     modules: &'a [Module],
@@ -34,7 +36,12 @@ struct Document<'a> {
 ///
 /// # Errors
 /// None that a recording can cause; serialization is asked and answers.
-pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown) -> Result<String> {
+pub fn document(
+    bundle: &Bundle,
+    analysis: &Analysis,
+    shown: &Shown,
+    metaspace: Option<&heaplab_metaspace_report::Report>,
+) -> Result<String> {
     let tables = bundle.tables();
     let mut findings = serde_json::to_value(&analysis.findings).context("cannot write the findings as JSON")?;
     // Labels beside each stack, so that a finding can be read without the tables.
@@ -56,6 +63,7 @@ pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown) -> Result<S
         profile: &analysis.profile,
         findings,
         moments: shown,
+        metaspace,
         stacks: &tables.stacks,
         frames: &tables.frames,
         modules: &tables.modules,

@@ -2,7 +2,7 @@
 //! what to change, what is live at the peak.
 
 mod findings;
-mod paint;
+pub mod paint;
 mod places;
 
 use super::analysis::Analysis;

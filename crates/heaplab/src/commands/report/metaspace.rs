@@ -1,0 +1,111 @@
+//! The report of a JVM's metaspace: what the real one held at a moment, in the form of `jcmd VM.metaspace`, and the largest wastes.
+//!
+//! The lines of `VM.metaspace` are printed as they are, wider than a terminal may be: users compare them with what jcmd prints.
+
+use super::text::Look;
+use super::text::paint::Paint;
+use crate::choose;
+use anyhow::Result;
+use heaplab_findings::words::{bytes, duration, plural};
+use heaplab_metaspace_report::{At, Point, Report, is_metaspace, report};
+use heaplab_profile::At as Mark;
+use heaplab_trace::bundle::{Bundle, Selection};
+
+/// Looks at a recording, if it is one of a metaspace: at its end, or at the moment `wanted`.
+///
+/// # Errors
+/// A moment that nobody knows, or the events cannot be read.
+pub fn look(bundle: &Bundle, wanted: Option<&str>) -> Result<Option<Report>> {
+    let tables = bundle.tables();
+    if !is_metaspace(tables) {
+        return Ok(None);
+    }
+    let at = match wanted.map(|text| choose::moment(tables, Selection::default(), text)).transpose()? {
+        None | Some(choose::Moment::End) => At::End,
+        Some(choose::Moment::Peak) => At::Peak,
+        Some(choose::Moment::At(Mark::Time(time_ns))) => At::Time(time_ns),
+        Some(choose::Moment::At(Mark::Row(row))) => At::Row(row),
+        Some(choose::Moment::At(Mark::Mark(row))) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
+    };
+    let mut events = bundle.events(Selection::default())?;
+    Ok(Some(report(tables, &mut events, at).map_err(choose::of_recording(bundle))?))
+}
+
+/// The report as text.
+pub fn text(bundle: &Bundle, report: &Report, wanted: Option<&str>, look: &Look) -> String {
+    let (meta, statistics) = (bundle.meta(), &report.statistics);
+    let mut paint = Paint::new(look.width, look.colour);
+    paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
+    let facts = [
+        meta.allocator.clone(),
+        plural(statistics.counters.allocations, "block"),
+        plural(statistics.counters.arena_births, "arena"),
+        duration(meta.duration_ns),
+    ];
+    paint.wrapped("", &facts.join(" · "));
+    if let Some(cut) = &meta.cut {
+        paint.warning(&format!("The recording was cut: {cut}"));
+    }
+    meta.losses.iter().for_each(|loss| paint.warning(loss));
+    paint.heading("Committed");
+    let (peak, in_use) = (&report.peak, statistics.in_use());
+    let when = match wanted {
+        Some(name) => format!("at {name} ({})", duration(report.time_ns)),
+        None => "at the end".into(),
+    };
+    paint.wrapped(
+        "",
+        &format!(
+            "peak {} at {}; {when} {}, of which {} used in chunks and {} in free chunks",
+            bytes(peak.committed_bytes),
+            duration(peak.time_ns),
+            bytes(statistics.committed_bytes()),
+            bytes(in_use.used_bytes),
+            bytes(statistics.free_chunks_bytes())
+        ),
+    );
+    chart(&mut paint, &report.timeline);
+    let mut text = paint.finish();
+    text.push_str(&format!("\nThe metaspace {when}, as jcmd VM.metaspace counts\n{statistics}"));
+    let mut paint = Paint::new(look.width, look.colour);
+    paint.heading("Where committed bytes go unused, and what would help");
+    if report.findings.is_empty() {
+        paint.line("Nowhere to speak of.");
+    }
+    for (index, finding) in report.findings.iter().take(look.top).enumerate() {
+        paint.wrapped("", &format!("{}. {}", index + 1, finding.title));
+        paint.wrapped_dim("   ", &finding.advice);
+    }
+    paint.line("");
+    paint.wrapped_dim(
+        "",
+        "jcmd VM.metaspace of JDK 17 to 25 adds the non-class free chunks twice, so that its \"In free chunks\" can exceed what is committed; \
+         here they count once. Blocks by loader and type of metadata: --blocks. Other designs on the same workload: heaplab replay --heap metaspace:jdk17,...",
+    );
+    text.push_str(&paint.finish());
+    text
+}
+
+/// Committed bytes over time, and used ones below them, the most of each column.
+fn chart(paint: &mut Paint, timeline: &[Point]) {
+    const BARS: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let (Some(first), Some(last)) = (timeline.first(), timeline.last()) else { return };
+    let columns = paint.width().saturating_sub(12).clamp(20, 100);
+    let most = timeline.iter().map(|point| point.committed_bytes).max().unwrap_or(0).max(1);
+    let span = (last.time_ns - first.time_ns).max(1);
+    let lines: [(&str, fn(&Point) -> u64); 2] = [("committed", |point| point.committed_bytes), ("used", |point| point.used_bytes)];
+    for (name, value) in lines {
+        let (mut line, mut level) = (String::new(), 0);
+        let mut points = timeline.iter().peekable();
+        for column in 1..=columns as u128 {
+            let until = first.time_ns + (u128::from(span) * column / columns as u128) as u64;
+            let mut highest = 0;
+            while let Some(point) = points.next_if(|point| point.time_ns <= until) {
+                level = value(point);
+                highest = highest.max(level);
+            }
+            line.push(BARS[(u128::from(highest.max(level)) * 7 / u128::from(most)).min(7) as usize]);
+        }
+        paint.chart(&format!("{name:<10}{line}"));
+    }
+}

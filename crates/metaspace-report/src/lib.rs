@@ -1,0 +1,215 @@
+//! What a recorded JVM's metaspace held, as `jcmd VM.metaspace` says it, at any moment of the recording, and what would help.
+//!
+//! For whoever asks why a JVM's metaspace is so large. The input is a bundle recorded by `heaplab record --jvm-metaspace` or
+//! imported from a JVM's log: blocks are its events, chunks its table of chunks. From these the real metaspace is rebuilt ([`shadow`]), counted
+//! ([`statistics`]), and its largest wastes are named ([`findings`]).
+//!
+//! ```
+//! use heaplab_metaspace_report::{At, report};
+//! use heaplab_trace::import::{Options, import};
+//! use heaplab_trace::source::Slice;
+//!
+//! let log = "[1ns][1] Arena @0xa0 (non-class sm): : born.\n\
+//!            [2ns][1] Arena @0xa0 (non-class sm): requested 100 words.\n\
+//!            [3ns][1] VsListNode @0x1 base 0x4000000 : committing range 0x4000000..0x4010000(8192 words)\n\
+//!            [4ns][1] VsListNode @0x1 base 0x4000000 : ... committed 8192 additional words.\n\
+//!            [5ns][1] ChkMgr @0x2 (non-class-space): handing out chunk @0x3, u, base 0x4000000, level lv12.\n\
+//!            [6ns][1] Arena @0xa0 (non-class sm): returning 0x4000000.\n\
+//!            [7ns][1] Metaspace::allocate: type 10 return 0x4000000.\n";
+//! let mut events = Vec::new();
+//! let imported = import(log.as_bytes(), None, &Options::default(), &mut events)?;
+//! let report = report(&imported.tables, &mut Slice(&events), At::End)?;
+//! assert_eq!(report.statistics.in_use().used_bytes, 800);
+//! assert_eq!(report.statistics.committed_bytes(), 65536);
+//! # Ok::<(), heaplab_trace::TraceError>(())
+//! ```
+
+pub mod display;
+pub mod findings;
+pub mod shadow;
+pub mod statistics;
+
+pub use findings::{Finding, FindingKind, Requests};
+pub use statistics::Statistics;
+
+use heaplab_trace::tables::{ChunkOp, Tables};
+use heaplab_trace::{Event, EventSource, TraceError};
+use serde::Serialize;
+use shadow::Shadow;
+
+/// Points of the timeline.
+const POINTS: u64 = 400;
+
+/// A moment of the recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// After the last event.
+    End,
+    /// When the most was committed, the first time.
+    Peak,
+    /// After everything up to this time, ns.
+    Time(u64),
+    /// Before the event of this row.
+    Row(u64),
+}
+
+/// One moment of the timeline.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Point {
+    /// ns since the recording began.
+    pub time_ns: u64,
+    /// Committed granules.
+    pub committed_bytes: u64,
+    /// Up to where blocks were given in chunks in use.
+    pub used_bytes: u64,
+}
+
+/// What a recording's metaspace held at a moment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Report {
+    /// The moment: ns since the recording began.
+    pub time_ns: u64,
+    /// Rows of events before it.
+    pub row: u64,
+    /// The metaspace.
+    pub statistics: Statistics,
+    /// The largest wastes.
+    pub findings: Vec<Finding>,
+    /// How large requests were up to the moment.
+    pub requests: Requests,
+    /// When the most was committed, over the whole recording.
+    pub peak: Point,
+    /// Committed and used, over the whole recording.
+    pub timeline: Vec<Point>,
+}
+
+/// Whether a recording is one of a metaspace.
+pub fn is_metaspace(tables: &Tables) -> bool {
+    !tables.chunks.is_empty() && tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
+}
+
+/// Looks at a recording: one pass over its events.
+///
+/// # Errors
+/// The events cannot be read.
+pub fn report(tables: &Tables, events: &mut impl EventSource, at: At) -> Result<Report, TraceError> {
+    let peak = peak(tables);
+    let at = if at == At::Peak { peak.map_or(At::End, |peak| At::Row(peak.0)) } else { at };
+    let peak_chunks = peak.map_or(0, |peak| peak.1);
+    let end_ns = tables.chunks.last().map_or(0, |chunk| chunk.time_ns);
+    let mut pass = Pass {
+        tables,
+        shadow: Shadow::new(tables),
+        requests: Requests::default(),
+        chunks: 0,
+        row: 0,
+        time_ns: 0,
+        timeline: Vec::new(),
+        width_ns: end_ns / POINTS + 1,
+        peak: Point::default(),
+        peak_chunks,
+        at,
+        taken: None,
+    };
+    events.for_each(|event| {
+        pass.event(event);
+        Ok(())
+    })?;
+    pass.chunks_until(u64::MAX, u64::MAX);
+    pass.point(true);
+    let (time_ns, row, statistics, findings, requests) = pass.taken.take().unwrap_or_else(|| pass.take());
+    Ok(Report { time_ns, row, statistics, findings, requests, peak: pass.peak, timeline: pass.timeline })
+}
+
+/// When the most was committed: the row of events before which that was, and how many rows of chunks had passed.
+fn peak(tables: &Tables) -> Option<(u64, usize)> {
+    let mut shadow = Shadow::new(tables);
+    let mut peak = (0, None);
+    for (index, chunk) in tables.chunks.iter().enumerate() {
+        if matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit) {
+            shadow.chunk(chunk);
+            if shadow.committed_bytes() > peak.0 {
+                peak = (shadow.committed_bytes(), Some((chunk.row + 1, index + 1)));
+            }
+        }
+    }
+    peak.1
+}
+
+type Taken = (u64, u64, Statistics, Vec<Finding>, Requests);
+
+struct Pass<'t> {
+    tables: &'t Tables,
+    shadow: Shadow,
+    requests: Requests,
+    chunks: usize,
+    row: u64,
+    time_ns: u64,
+    timeline: Vec<Point>,
+    width_ns: u64,
+    peak: Point,
+    peak_chunks: usize,
+    at: At,
+    taken: Option<Taken>,
+}
+
+impl Pass<'_> {
+    fn event(&mut self, event: &Event) {
+        self.chunks_until(self.row, event.time_ns);
+        let is_past = match self.at {
+            At::Time(time_ns) => event.time_ns > time_ns,
+            At::Row(row) => self.row >= row,
+            At::End | At::Peak => false,
+        };
+        if is_past && self.taken.is_none() {
+            self.taken = Some(self.take());
+        }
+        self.time_ns = self.time_ns.max(event.time_ns);
+        self.shadow.event(event);
+        let class = self.tables.arenas.get(event.arena as usize).is_some_and(|arena| arena.kind == "class");
+        if self.taken.is_none() {
+            self.requests.note(event, class);
+        }
+        self.row += 1;
+        self.point(false);
+    }
+
+    /// What became of chunks before the event of this row.
+    fn chunks_until(&mut self, row: u64, time_ns: u64) {
+        while let Some(chunk) = self.tables.chunks.get(self.chunks).filter(|chunk| chunk.row <= row) {
+            if matches!(self.at, At::Time(at) if chunk.time_ns > at && time_ns > at) && self.taken.is_none() {
+                self.taken = Some(self.take());
+            }
+            self.time_ns = self.time_ns.max(chunk.time_ns);
+            self.shadow.chunk(chunk);
+            self.chunks += 1;
+            if self.chunks == self.peak_chunks {
+                self.peak = self.now();
+            }
+            self.point(false);
+        }
+    }
+
+    fn now(&self) -> Point {
+        Point { time_ns: self.time_ns, committed_bytes: self.shadow.committed_bytes(), used_bytes: self.shadow.used_bytes }
+    }
+
+    /// One point a stretch of time: its last state.
+    fn point(&mut self, last: bool) {
+        let (now, points) = (self.now(), self.timeline.len());
+        match self.timeline.last_mut() {
+            Some(point) if point.time_ns / self.width_ns == now.time_ns / self.width_ns => *point = now,
+            _ if last || points < 2 * POINTS as usize => self.timeline.push(now),
+            _ => {}
+        }
+    }
+
+    fn take(&self) -> Taken {
+        let statistics = Statistics::of(&self.shadow, self.tables);
+        let findings = findings::findings(&statistics, &self.shadow, &self.requests);
+        (self.time_ns, self.row, statistics, findings, self.requests)
+    }
+}
+
+#[cfg(test)]
+mod tests;

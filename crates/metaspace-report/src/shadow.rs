@@ -1,0 +1,346 @@
+//! The recorded metaspace, rebuilt from what the recording says of blocks and chunks: no model of how HotSpot decides, only
+//! of what its chunks hold afterwards.
+//!
+//! A chunk that is taken is split off the free chunk it lies in, buddy by buddy; one that is given back merges with its buddy as long as that is
+//! free and whole. So free chunks need no events of their own. `committed_bytes` of a chunk is the length of its committed
+//! beginning as HotSpot's chunk header has it: a split gives each half its part, a merge adds the follower's only where the leader
+//! is committed whole, and the sum is rounded up to granules, so that a chunk smaller than one is committed whole or not at all. Beside it stand the granules that are really committed. Source: `metachunk.cpp`, `rootChunkArea.cpp`, `chunkManager.cpp`,
+//! `freeBlocks.cpp` of JDK 17; a test compares the result with `jcmd VM.metaspace` of a running JVM.
+
+use hashbrown::{HashMap, HashSet};
+use heaplab_trace::tables::{ChunkEvent, ChunkOp, Tables};
+use heaplab_trace::{Event, ObjectId, Op};
+use std::collections::BTreeMap;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
+
+/// Bytes of a root chunk.
+pub const ROOT_BYTES: u64 = 16 << 20;
+/// A block's rest up to this size is not kept (2 words), where the recording does not say otherwise.
+const REST_BYTES: u64 = 16;
+/// The granule where the recording names none.
+const GRANULE_BYTES: u64 = 64 << 10;
+
+/// One chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chunk {
+    /// Its size.
+    pub bytes: u64,
+    /// Its committed beginning, as its header says.
+    pub committed_bytes: u64,
+    /// Up to where blocks were given.
+    pub used_bytes: u64,
+    /// Who has it.
+    pub owner: Owner,
+}
+
+/// Who has a chunk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// It is in the free lists.
+    Free,
+    /// The arena of this row; 0: the JVM itself.
+    Arena(u32),
+}
+
+/// An arena that lives.
+#[derive(Clone, Debug, Default)]
+pub struct LiveArena {
+    /// Where its chunks begin, the oldest first: the last is the current one.
+    pub chunks: Vec<u64>,
+    /// Blocks that wait to be used again: where, and their bytes.
+    pub free_blocks: BTreeMap<u64, u64>,
+    /// Blocks given and not given back, and the bytes asked for.
+    pub live_blocks: u64,
+    /// Bytes asked for by these.
+    pub live_bytes: u64,
+    /// Blocks given in all.
+    pub allocations: u64,
+    objects: Vec<ObjectId>,
+}
+
+/// How often what happened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Counters {
+    /// Arenas born.
+    pub arena_births: u64,
+    /// Arenas that died.
+    pub arena_deaths: u64,
+    /// Blocks given.
+    pub allocations: u64,
+    /// Of these, from the free blocks of the arena.
+    pub from_free_blocks: u64,
+    /// Requests refused by a limit.
+    pub refused: u64,
+    /// Blocks given back early.
+    pub deallocations: u64,
+    /// Rests of retired chunks and of blocks that were kept for use.
+    pub leftovers: u64,
+    /// Ranges committed.
+    pub commits: u64,
+    /// Ranges uncommitted.
+    pub uncommits: u64,
+    /// Chunks taken.
+    pub chunks_taken: u64,
+    /// Chunks given back.
+    pub chunks_returned: u64,
+    /// Chunks that grew in place.
+    pub chunks_enlarged: u64,
+    /// Splits.
+    pub splits: u64,
+    /// Merges.
+    pub merges: u64,
+    /// Purges.
+    pub purges: u64,
+}
+
+/// The metaspace at one moment.
+#[derive(Clone, Debug)]
+pub struct Shadow {
+    /// All chunks, by where they begin.
+    pub chunks: BTreeMap<u64, Chunk>,
+    /// Reserved address space: where, bytes, whether it is class space.
+    pub nodes: Vec<(u64, u64, bool)>,
+    /// Live arenas by row.
+    pub arenas: BTreeMap<u32, LiveArena>,
+    /// What happened so far.
+    pub counters: Counters,
+    /// Bytes of a commit granule.
+    pub granule_bytes: u64,
+    /// Bytes of blocks in chunks in use.
+    pub used_bytes: u64,
+    granules: HashSet<u64, Xxh3DefaultBuilder>,
+    objects: Map<ObjectId, (u32, u64, u64)>,
+    partners: Vec<Option<u32>>,
+}
+
+impl Shadow {
+    /// Nothing happened yet.
+    pub fn new(tables: &Tables) -> Shadow {
+        Shadow {
+            chunks: BTreeMap::new(),
+            nodes: Vec::new(),
+            arenas: BTreeMap::new(),
+            counters: Counters::default(),
+            granule_bytes: GRANULE_BYTES,
+            used_bytes: 0,
+            granules: HashSet::default(),
+            objects: Map::default(),
+            partners: tables.arenas.iter().map(|arena| arena.partner).collect(),
+        }
+    }
+
+    /// Bytes that are committed.
+    pub fn committed_bytes(&self) -> u64 {
+        self.granules.len() as u64 * self.granule_bytes
+    }
+
+    /// Whether the granule that holds `address` is committed.
+    pub fn is_committed(&self, address: u64) -> bool {
+        self.granules.contains(&(address / self.granule_bytes))
+    }
+
+    /// The committed granules' addresses, in no order.
+    pub fn granules(&self) -> impl Iterator<Item = u64> + '_ {
+        self.granules.iter().map(|granule| granule * self.granule_bytes)
+    }
+
+    /// Whether `address` is in class space.
+    pub fn is_class(&self, address: u64) -> bool {
+        self.nodes.iter().any(|(from, bytes, class)| *class && address >= *from && address - from < *bytes)
+    }
+
+    /// What became of blocks and arenas.
+    pub fn event(&mut self, event: &Event) {
+        match event.op {
+            Op::Alloc if !event.counts() => self.counters.refused += 1,
+            Op::Alloc => self.allocated(event),
+            Op::Free if event.counts() => {
+                self.counters.deallocations += 1;
+                let Some((owner, size, usable)) = self.objects.remove(&event.object) else { return };
+                if let Some(arena) = self.arenas.get_mut(&owner) {
+                    arena.live_blocks -= 1;
+                    arena.live_bytes -= size;
+                }
+                if let Some(arena) = self.arenas.get_mut(&event.arena).filter(|_| event.address != 0) {
+                    arena.free_blocks.insert(event.address, usable);
+                }
+            }
+            Op::ArenaBirth => {
+                self.counters.arena_births += 1;
+                self.arenas.insert(event.arena, LiveArena::default());
+            }
+            Op::ArenaDeath => {
+                self.counters.arena_deaths += 1;
+                if let Some(arena) = self.arenas.remove(&event.arena) {
+                    for object in arena.objects {
+                        if self.objects.get(&object).is_some_and(|(owner, _, _)| *owner == event.arena) {
+                            self.objects.remove(&object);
+                        }
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn allocated(&mut self, event: &Event) {
+        self.counters.allocations += 1;
+        let bytes = event.usable.max(event.size);
+        self.objects.insert(event.object, (event.arena, event.size, bytes));
+        let arena = self.arenas.entry(event.arena).or_default();
+        arena.allocations += 1;
+        arena.live_blocks += 1;
+        arena.live_bytes += event.size;
+        arena.objects.push(event.object);
+        if let Some(block) = arena.free_blocks.remove(&event.address) {
+            self.counters.from_free_blocks += 1;
+            if block.saturating_sub(bytes) > REST_BYTES {
+                arena.free_blocks.insert(event.address + bytes, block - bytes);
+            }
+        }
+        self.raise(event.address, bytes);
+    }
+
+    /// The chunk that holds this block is used up to its end.
+    fn raise(&mut self, address: u64, bytes: u64) {
+        let Some((base, chunk)) = self.chunks.range_mut(..=address).next_back() else { return };
+        let end = (address - base).saturating_add(bytes);
+        if end <= chunk.bytes && end > chunk.used_bytes && chunk.owner != Owner::Free {
+            self.used_bytes += end - chunk.used_bytes;
+            chunk.used_bytes = end;
+        }
+    }
+
+    /// What became of chunks.
+    pub fn chunk(&mut self, event: &ChunkEvent) {
+        let (address, bytes) = (event.address, event.bytes);
+        match event.op {
+            ChunkOp::Granule => {
+                if bytes.is_power_of_two() && (1024..=ROOT_BYTES).contains(&bytes) && self.granules.is_empty() {
+                    self.granule_bytes = bytes;
+                }
+            }
+            ChunkOp::Node => self.nodes.push((address, bytes, false)),
+            ChunkOp::ClassNode => self.nodes.push((address, bytes, true)),
+            ChunkOp::Root => {
+                let free = Chunk { bytes: ROOT_BYTES, committed_bytes: 0, used_bytes: 0, owner: Owner::Free };
+                self.chunks.entry(address).or_insert(free);
+            }
+            ChunkOp::Take => self.take(event),
+            ChunkOp::Line => {
+                if let Some(chunk) = self.chunks.get_mut(&address) {
+                    chunk.committed_bytes = chunk.committed_bytes.max(bytes).min(chunk.bytes);
+                }
+            }
+            ChunkOp::Enlarge => self.enlarge(address, bytes),
+            ChunkOp::Return => self.give_back(address),
+            ChunkOp::Commit => {
+                self.counters.commits += 1;
+                self.each_granule(address, bytes, |granules, granule| {
+                    granules.insert(granule);
+                });
+            }
+            ChunkOp::Uncommit => {
+                self.counters.uncommits += 1;
+                self.each_granule(address, bytes, |granules, granule| {
+                    granules.remove(&granule);
+                });
+                if let Some(chunk) = self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free) {
+                    chunk.committed_bytes = 0;
+                }
+            }
+            ChunkOp::Leftover => {
+                self.counters.leftovers += 1;
+                self.raise(address, bytes);
+                let partner = self.partners.get(event.arena as usize).copied().flatten();
+                if let Some(partner) = partner.and_then(|partner| self.arenas.get_mut(&partner)) {
+                    partner.free_blocks.remove(&address);
+                }
+                if let Some(arena) = self.arenas.get_mut(&event.arena) {
+                    arena.free_blocks.insert(address, bytes);
+                }
+            }
+            ChunkOp::Purge => self.counters.purges += 1,
+        }
+    }
+
+    /// Nothing larger than a root chunk is committed at once: a row that says so is damaged.
+    fn each_granule(&mut self, address: u64, bytes: u64, each: impl Fn(&mut HashSet<u64, Xxh3DefaultBuilder>, u64)) {
+        let first = address / self.granule_bytes;
+        for granule in first..first + bytes.min(ROOT_BYTES) / self.granule_bytes {
+            each(&mut self.granules, granule);
+        }
+    }
+
+    /// A chunk's committed beginning, which is whole granules, or all of a chunk that is smaller (`Metachunk::set_committed_words`).
+    fn rounded(&self, committed_bytes: u64, chunk_bytes: u64) -> u64 {
+        committed_bytes.next_multiple_of(self.granule_bytes).min(chunk_bytes)
+    }
+
+    fn take(&mut self, event: &ChunkEvent) {
+        if !is_chunk(event.address, event.bytes) {
+            return;
+        }
+        self.counters.chunks_taken += 1;
+        let owner = Owner::Arena(event.arena);
+        // Where the beginning of the recording is missing, the chunk may lie in nothing that is known.
+        let mut chunk = match self.chunks.remove(&event.address) {
+            Some(chunk) if chunk.owner == Owner::Free && chunk.bytes >= event.bytes => chunk,
+            _ => Chunk { bytes: event.bytes, committed_bytes: 0, used_bytes: 0, owner },
+        };
+        while chunk.bytes > event.bytes {
+            self.counters.splits += 1;
+            chunk.bytes /= 2;
+            let rest_bytes = self.rounded(chunk.committed_bytes.saturating_sub(chunk.bytes), chunk.bytes);
+            chunk.committed_bytes = chunk.committed_bytes.min(chunk.bytes);
+            self.chunks.insert(event.address + chunk.bytes, Chunk { committed_bytes: rest_bytes, ..chunk });
+        }
+        self.chunks.insert(event.address, Chunk { owner, ..chunk });
+        if event.arena != 0 {
+            self.arenas.entry(event.arena).or_default().chunks.push(event.address);
+        }
+    }
+
+    fn enlarge(&mut self, address: u64, bytes: u64) {
+        let Some(chunk) = self.chunks.get(&address).copied().filter(|chunk| chunk.bytes * 2 == bytes) else { return };
+        self.counters.chunks_enlarged += 1;
+        let follower = self.chunks.remove(&(address + chunk.bytes));
+        let whole = chunk.committed_bytes == chunk.bytes;
+        let added = follower.map_or(0, |follower| if whole { follower.committed_bytes } else { 0 });
+        let committed_bytes = self.rounded(chunk.committed_bytes + added, bytes);
+        self.chunks.insert(address, Chunk { bytes, committed_bytes, ..chunk });
+    }
+
+    fn give_back(&mut self, address: u64) {
+        let Some(mut chunk) = self.chunks.remove(&address) else { return };
+        self.counters.chunks_returned += 1;
+        if let Owner::Arena(row) = chunk.owner {
+            if let Some(arena) = self.arenas.get_mut(&row) {
+                arena.chunks.retain(|base| *base != address);
+            }
+            self.used_bytes -= chunk.used_bytes;
+        }
+        (chunk.owner, chunk.used_bytes) = (Owner::Free, 0);
+        let mut base = address;
+        while chunk.bytes < ROOT_BYTES {
+            let buddy = base ^ chunk.bytes;
+            let fits = |other: &&Chunk| other.owner == Owner::Free && other.bytes == chunk.bytes;
+            let Some(other) = self.chunks.get(&buddy).filter(fits).copied() else { break };
+            self.chunks.remove(&buddy);
+            self.counters.merges += 1;
+            let (leader, follower) = if base < buddy { (chunk, other) } else { (other, chunk) };
+            let added = if leader.committed_bytes == leader.bytes { follower.committed_bytes } else { 0 };
+            base = base.min(buddy);
+            let bytes = leader.bytes * 2;
+            chunk = Chunk { bytes, committed_bytes: self.rounded(leader.committed_bytes + added, bytes), ..leader };
+        }
+        self.chunks.insert(base, chunk);
+    }
+}
+
+/// Whether a chunk can lie there: a power of two from 1 KB to a root chunk, at a multiple of its size.
+fn is_chunk(address: u64, bytes: u64) -> bool {
+    bytes.is_power_of_two() && (1024..=ROOT_BYTES).contains(&bytes) && address.is_multiple_of(bytes) && address.checked_add(bytes).is_some()
+}

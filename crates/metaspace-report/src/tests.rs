@@ -1,0 +1,65 @@
+//! Real logs (crates/trace/tests/data/jvm-log), added up in two ways.
+
+use super::*;
+use heaplab_trace::import::{Imported, Options, import};
+use heaplab_trace::source::Slice;
+
+fn recorded(bytes: &[u8]) -> (Vec<Event>, Imported) {
+    let mut events = Vec::new();
+    let imported = import(bytes, None, &Options::default(), &mut events).unwrap();
+    (events, imported)
+}
+
+const LOGS: [(&str, &[u8]); 2] = [
+    ("jdk17", include_bytes!("../../trace/tests/data/jvm-log/jdk-17.0.15.log.gz")),
+    ("jdk25", include_bytes!("../../trace/tests/data/jvm-log/jdk-25.0.2.log.gz")),
+];
+
+#[test]
+fn the_report_of_a_small_program() {
+    for (name, log) in LOGS {
+        let (events, imported) = recorded(log);
+        let report = report(&imported.tables, &mut Slice(&events), At::End).unwrap();
+        let mut text = format!("{}", report.statistics);
+        for finding in &report.findings {
+            text += &format!("\n- {}\n  {}\n", finding.title, finding.advice);
+        }
+        insta::assert_snapshot!(name, text);
+    }
+}
+
+/// Committed = used + free + waste of chunks in use + free chunks in committed granules, at every tenth row.
+#[test]
+fn every_committed_byte_is_somebodys() {
+    for (_, log) in LOGS {
+        let (events, imported) = recorded(log);
+        let step = events.len() / 40;
+        for row in (0..events.len()).step_by(step) {
+            let report = report(&imported.tables, &mut Slice(&events), At::Row(row as u64)).unwrap();
+            let statistics = &report.statistics;
+            let in_use = statistics.in_use();
+            assert_eq!(in_use.committed_bytes, in_use.used_bytes + in_use.free_bytes + in_use.waste_bytes);
+            // JDK 17 with CDS keeps the first 1 KB of class space as a chunk of nobody's.
+            let accounted = in_use.committed_bytes + statistics.free_chunks_bytes();
+            let missing = statistics.committed_bytes() - accounted;
+            assert!(missing <= 1024, "row {row}: {missing} of {}", statistics.committed_bytes());
+            assert!(statistics.pinned.idle_bytes + statistics.pinned.free_bytes <= statistics.free_chunks_bytes());
+        }
+    }
+}
+
+#[test]
+fn moments_are_what_they_say() {
+    let (events, imported) = recorded(LOGS[0].1);
+    let at = |at| report(&imported.tables, &mut Slice(&events), at).unwrap();
+    let (end, peak) = (at(At::End), at(At::Peak));
+    assert_eq!(end.row, events.len() as u64);
+    assert_eq!(peak.statistics.committed_bytes(), end.peak.committed_bytes);
+    let highest = end.timeline.iter().map(|point| point.committed_bytes).max().unwrap();
+    assert!(highest <= end.peak.committed_bytes && highest * 10 >= end.peak.committed_bytes * 9);
+    let time_ns = events[events.len() / 2].time_ns;
+    let middle = at(At::Time(time_ns));
+    assert!(middle.time_ns <= time_ns && middle.row > events.len() as u64 / 3);
+    assert!(middle.statistics.counters.allocations < end.statistics.counters.allocations);
+    assert_eq!(end.timeline.last().unwrap().used_bytes, end.statistics.in_use().used_bytes);
+}
