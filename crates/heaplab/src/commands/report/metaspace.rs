@@ -93,8 +93,8 @@ fn chart(paint: &mut Paint, timeline: &[Point]) {
     let columns = paint.width().saturating_sub(12).clamp(20, 100);
     let most = timeline.iter().map(|point| point.committed_bytes).max().unwrap_or(0).max(1);
     let span = (last.time_ns - first.time_ns).max(1);
-    let lines: [(&str, fn(&Point) -> u64); 2] = [("committed", |point| point.committed_bytes), ("used", |point| point.used_bytes)];
-    for (name, value) in lines {
+    for name in ["committed", "used"] {
+        let value = |point: &Point| if name == "used" { point.used_bytes } else { point.committed_bytes };
         let (mut line, mut level) = (String::new(), 0);
         let mut points = timeline.iter().peekable();
         for column in 1..=columns as u128 {
