@@ -130,7 +130,7 @@ fn list(rows: &Rows<'_>, section: Section, offset: u64, report: &mut Report, pro
         Section::TraceTree => trace_tree(rows, &mut tick),
         Section::TraceFunctionInfos => plain::<6>(rows, section, &mut tick),
         Section::Samples => plain::<2>(rows, section, &mut tick),
-        Section::Locations => plain::<4>(rows, section, &mut tick),
+        Section::Locations => locations(rows, &mut tick),
     };
     let counts = rows.counts;
     let declared = match section {
@@ -208,7 +208,15 @@ fn trace_tree(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage
     Ok(())
 }
 
-/// Lists of numbers: names and nodes in them must be there.
+fn locations(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
+    let mut locations = rows.locations();
+    while locations.read()?.is_some() {
+        tick(locations.offset());
+    }
+    Ok(())
+}
+
+/// Lists of numbers: names in them must be there.
 fn plain<const N: usize>(rows: &Rows<'_>, section: Section, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
     let mut numbers = rows.numbers(section);
     let mut row = [0; N];
@@ -217,15 +225,9 @@ fn plain<const N: usize>(rows: &Rows<'_>, section: Section, tick: &mut dyn FnMut
         if !numbers.row(&mut row)? {
             return Ok(());
         }
-        match section {
-            Section::Locations => {
-                rows.node(row[0], at)?;
-            }
-            Section::TraceFunctionInfos => {
-                rows.name(row[1], at)?;
-                rows.name(row[2], at)?;
-            }
-            _ => {}
+        if section == Section::TraceFunctionInfos {
+            rows.name(row[1], at)?;
+            rows.name(row[2], at)?;
         }
         tick(numbers.offset());
     }

@@ -92,6 +92,20 @@ impl StringsStorage {
         self.insert(at, hash, text)
     }
 
+    /// The number of `text` if it is there. Not counted.
+    pub fn find(&self, text: &[u8]) -> Option<StringId> {
+        let hash = self.hash.of(text);
+        let mut at = self.first_slot(hash);
+        while self.slots[at] != FREE {
+            let slot = self.slots[at];
+            if (slot >> 32) as u32 == hash && self.bytes_of(StringId(slot as u32)) == text {
+                return Some(StringId(slot as u32));
+            }
+            at = (at + 1) & (self.slots.len() - 1);
+        }
+        None
+    }
+
     fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> Result<StringId, StringsFull> {
         // The largest number is that of a free slot.
         let number = u32::try_from(self.ends.len()).ok().filter(|number| *number != u32::MAX).ok_or(StringsFull(self.ends.len()))?;

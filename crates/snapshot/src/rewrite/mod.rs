@@ -1,11 +1,15 @@
 //! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream rows into a [`Writer`](crate::write::Writer), so that what comes
 //! out is a valid snapshot or an error, and memory is that of the strings and at most a few bytes a node.
+//!
+//! What only the latest Chromium writes, `scopes` and a location's `script_object_index`, is left out.
 
 mod convert;
 mod ladder;
+mod redact;
 
 pub use convert::{Target, convert};
 pub use ladder::{Ladder, ladder};
+pub use redact::{Identifiers, Keep, Redacted, Redaction, redact};
 
 use crate::names::{Hash, StringId, StringsFull, StringsStorage};
 use crate::rows::{Damage, Rows, TraceStep};
@@ -105,19 +109,15 @@ fn copy_small_lists<W: Write>(
     while samples.row(&mut row)? {
         writer.sample(row[0], row[1])?;
     }
-    let mut locations = rows.numbers(Section::Locations);
-    let (mut row, mut ordinals) = ([0; 4], Vec::new());
-    loop {
-        let at = locations.offset();
-        if !locations.row(&mut row)? {
-            return Ok(());
-        }
+    let (mut locations, mut ordinals) = (rows.locations(), Vec::new());
+    while let Some(location) = locations.read()? {
         ordinals.clear();
-        places(rows.node(row[0], at)?, &mut ordinals);
+        places(location.node, &mut ordinals);
         for ordinal in &ordinals {
-            writer.location(*ordinal, row[1], row[2], row[3])?;
+            writer.location(*ordinal, location.script_id, location.line, location.column)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

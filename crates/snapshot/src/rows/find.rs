@@ -23,6 +23,9 @@ pub struct Rows<'a> {
     /// Where type, name and end stand in an edge's row.
     pub(super) edge_at: [usize; 3],
     pub(super) indexed: [bool; 256],
+    pub(super) location_columns: usize,
+    /// Where the object, script, line and column stand in a location's row.
+    pub(super) location_at: [usize; 4],
     pub(super) ranges: [Option<Range<usize>>; 7],
     pub(super) string_count: u64,
 }
@@ -204,13 +207,14 @@ fn line_ends(bytes: &[u8], start: usize, columns: usize) -> LineEnds {
 /// The `snapshot` object.
 fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     let start = cursor.at;
-    let (mut node_fields, mut edge_fields) = (Vec::new(), Vec::new());
+    let (mut node_fields, mut edge_fields, mut location_fields) = (Vec::new(), Vec::new(), Vec::new());
     let (mut node_types, mut edge_types) = (Vec::new(), Vec::new());
     let (mut nodes, mut edges, mut counts, mut native) = (None, None, Counts::default(), None);
     cursor.object(&mut |cursor, key| match key {
         "meta" => cursor.object(&mut |cursor, key| match key {
             "node_fields" => cursor.strings(0, &mut |_, name| node_fields.push(name)),
             "edge_fields" => cursor.strings(0, &mut |_, name| edge_fields.push(name)),
+            "location_fields" => cursor.strings(0, &mut |_, name| location_fields.push(name)),
             "node_types" => cursor.strings(0, &mut |depth, name| {
                 if depth == 1 {
                     node_types.push(name)
@@ -242,11 +246,16 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
             return Err(missing("a header with the node_fields type, name, id, self_size and edge_count"));
         }
     }
-    let at = |name: &str| {
-        edge_fields.iter().position(|field| field == name).ok_or_else(|| missing("edge_fields type, name_or_index and to_node"))
-    };
-    let edge_at = [at("type")?, at("name_or_index")?, at("to_node")?];
-    if columns.len() > COLUMNS_MAX || edge_fields.len() > COLUMNS_MAX || node_types.len() > 256 || edge_types.len() > 256 {
+    let edge_at =
+        places(&edge_fields, ["type", "name_or_index", "to_node"]).ok_or_else(|| missing("edge_fields type, name_or_index and to_node"))?;
+    let location_names = ["object_index", "script_id", "line", "column"];
+    if location_fields.is_empty() {
+        location_fields.extend(location_names.map(str::to_owned));
+    }
+    let location_at =
+        places(&location_fields, location_names).ok_or_else(|| missing("location_fields object_index, script_id, line and column"))?;
+    let widest = columns.len().max(edge_fields.len()).max(location_fields.len());
+    if widest > COLUMNS_MAX || node_types.len() > 256 || edge_types.len() > 256 {
         return Err(missing("a header with at most 16 columns and 256 types"));
     }
     let mut fields: Vec<NodeField> = Vec::new();
@@ -258,6 +267,26 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     let layout = Layout { node_fields: fields, node_types, edge_types, rows: LineEnds::OneLine, extra_native_bytes: native };
     let mut indexed = [false; 256];
     ["element", "hidden"].into_iter().filter_map(|name| layout.edge_type(name)).for_each(|number| indexed[usize::from(number)] = true);
-    let (bytes, edge_columns) = (cursor.bytes, edge_fields.len());
-    Ok(Rows { bytes, layout, counts, columns, edge_columns, edge_at, indexed, ranges: [const { None }; 7], string_count: 0 })
+    Ok(Rows {
+        bytes: cursor.bytes,
+        layout,
+        counts,
+        columns,
+        edge_columns: edge_fields.len(),
+        edge_at,
+        indexed,
+        location_columns: location_fields.len(),
+        location_at,
+        ranges: [const { None }; 7],
+        string_count: 0,
+    })
+}
+
+/// Where the fields of those names stand.
+fn places<const N: usize>(fields: &[String], names: [&str; N]) -> Option<[usize; N]> {
+    let mut places = [0; N];
+    for (place, name) in places.iter_mut().zip(names) {
+        *place = fields.iter().position(|field| field == name)?;
+    }
+    Some(places)
 }

@@ -31,6 +31,19 @@ pub struct EdgeRow {
     pub to: u64,
 }
 
+/// Where a node stands in the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LocationRow {
+    /// Ordinal of the node.
+    pub node: u64,
+    /// The script.
+    pub script_id: u64,
+    /// From 0.
+    pub line: u64,
+    /// From 0.
+    pub column: u64,
+}
+
 /// A step through the trace tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TraceStep {
@@ -183,6 +196,31 @@ impl EdgeRows<'_> {
     }
 }
 
+/// Locations, one after the other.
+#[derive(Clone, Debug)]
+pub struct LocationRows<'a> {
+    numbers: Numbers<'a>,
+    rows: &'a Rows<'a>,
+}
+
+impl LocationRows<'_> {
+    /// Byte of the file that comes next.
+    pub fn offset(&self) -> usize {
+        self.numbers.offset()
+    }
+
+    /// The next location.
+    pub fn read(&mut self) -> Result<Option<LocationRow>, Damage> {
+        let mut columns = [0u64; find::COLUMNS_MAX];
+        let before = self.numbers.offset();
+        if !self.numbers.row(&mut columns[..self.rows.location_columns])? {
+            return Ok(None);
+        }
+        let [node, script_id, line, column] = self.rows.location_at.map(|at| columns[at]);
+        Ok(Some(LocationRow { node: self.rows.node(node, before)?, script_id, line, column }))
+    }
+}
+
 /// The trace tree, step by step.
 #[derive(Clone, Debug)]
 pub struct TraceSteps<'a> {
@@ -270,6 +308,11 @@ impl<'a> Rows<'a> {
     /// The edges.
     pub fn edges(&'a self) -> EdgeRows<'a> {
         EdgeRows { numbers: self.numbers(Section::Edges), nodes: self.nodes(), from: None, left: 0, done: 0 }
+    }
+
+    /// The locations. Columns that only Chromium writes (`script_object_index`) are left out.
+    pub fn locations(&'a self) -> LocationRows<'a> {
+        LocationRows { numbers: self.numbers(Section::Locations), rows: self }
     }
 
     /// The strings.

@@ -1,0 +1,320 @@
+//! `redact`: a snapshot whose shape can be shared and whose strings cannot be read.
+//!
+//! Contents of strings, numbers and regular expressions are always replaced. Names are kept as the caller asks ([`Keep`]); by default those that also occur as
+//! identifiers of source text (function names and variables of the snapshot, script sources in it, source files that are given) or in a list of
+//! the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, in other files too), so that
+//! duplicates, growth and diffs can still be studied. Julia redacts by default for the same reason (issue 55326).
+//!
+//! A string that is both content and name becomes two. Names that a reader computes with keep their form: pairs of a WeakMap, `<div id="...">`, `Window /
+//! https://...`.
+//!
+//! What stays: indices of elements (a map keyed by small numbers keeps them), sizes, ids, lines and columns.
+
+mod identifiers;
+mod sip;
+mod stand_in;
+
+pub use identifiers::Identifiers;
+
+use super::ladder::is_weak_map_pair;
+use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use crate::names::{Hash, StringId, StringsStorage};
+use crate::rows::Rows;
+use crate::write::{EdgeName, Node, Writer, Written};
+use stand_in::StandIns;
+use std::io::Write;
+
+/// Which names stay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Keep {
+    /// Those that occur as identifiers in source text, and the runtime's own.
+    #[default]
+    Identifiers,
+    /// All names of properties, variables, functions and classes.
+    Names,
+    /// The runtime's own alone.
+    Own,
+}
+
+/// How a file is redacted.
+#[derive(Clone, Debug)]
+pub struct Redaction {
+    /// Which names stay.
+    pub keep: Keep,
+    /// Names that may stay besides those found in the file.
+    pub identifiers: Identifiers,
+    /// Of the keyed hash. A random one that is forgotten is safest; the same for several files keeps strings comparable.
+    pub key: [u64; 2],
+}
+
+/// What was redacted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Redacted {
+    /// The file.
+    pub written: Written,
+    /// Strings of the original.
+    pub strings: usize,
+    /// Of them kept in some place.
+    pub kept: usize,
+}
+
+/// What a string is used for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Role {
+    /// What a string, number, symbol or regular expression is.
+    Content,
+    /// What somebody called a property, variable, function or class.
+    Name,
+    /// What the runtime called something of its own.
+    System,
+}
+
+const ROLES: usize = 3;
+const UNDECIDED: StringId = StringId(u32::MAX);
+/// Node types whose name is what they hold.
+const CONTENT_TYPES: [&str; 7] = ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
+/// Node types that the runtime names.
+const SYSTEM_TYPES: [&str; 5] = ["hidden", "array", "synthetic", "native", "object shape"];
+const SYSTEM_EDGES: [&str; 2] = ["internal", "weak"];
+
+/// Writes the file without what is not to be read.
+pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress: Progress<'_>) -> Result<(W, Redacted), RewriteError> {
+    let FileStrings { strings, of_file } = FileStrings::read(rows)?;
+    let roles = Roles::of(rows);
+    let mut identifiers = redaction.identifiers;
+    if redaction.keep == Keep::Identifiers {
+        collect_identifiers(rows, &roles, |name| strings.bytes_of(of_file[name.0 as usize]), &mut identifiers)?;
+    }
+    let mut names = Names {
+        strings: &strings,
+        of_file,
+        stand_ins: StandIns::new(redaction.key, &strings),
+        keep: redaction.keep,
+        identifiers: &identifiers,
+        decided: std::array::from_fn(|_| vec![UNDECIDED; strings.len()]),
+        kept: vec![false; strings.len()],
+        text: Vec::new(),
+    };
+    let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
+    let mut writer = Writer::with_strings(sink, rows.layout.clone(), rows.counts, StringsStorage::new(Hash::Mixed))?;
+    let mut nodes = rows.nodes();
+    while let Some(node) = nodes.read()? {
+        let name = names.of(writer.strings(), node.name, roles.node[usize::from(node.node_type)])?;
+        writer.node(&Node { name, ..node })?;
+        ticker.tick();
+    }
+    let mut edges = rows.edges();
+    while let Some(edge) = edges.read()? {
+        let name = match edge.name {
+            EdgeName::Text(name) => EdgeName::Text(names.of(writer.strings(), name, roles.edge[usize::from(edge.edge_type)])?),
+            index => index,
+        };
+        writer.edge(edge.from, edge.edge_type, name, edge.to)?;
+        ticker.tick();
+    }
+    copy_small_lists(rows, &mut writer, |strings, name| names.of(strings, name, Role::Name), |node, places| places.push(node))?;
+    let kept = names.kept.iter().filter(|kept| **kept).count();
+    let (sink, written) = writer.finish()?;
+    Ok((sink, Redacted { written, strings: strings.len(), kept }))
+}
+
+/// Roles by type number.
+struct Roles {
+    node: Vec<Role>,
+    edge: Vec<Role>,
+    context: Option<u8>,
+    code: Option<u8>,
+    closure: Option<u8>,
+    internal: Option<u8>,
+}
+
+impl Roles {
+    fn of(rows: &Rows<'_>) -> Roles {
+        let layout = &rows.layout;
+        let node = layout.node_types.iter().map(|name| match name.as_str() {
+            name if CONTENT_TYPES.contains(&name) => Role::Content,
+            name if SYSTEM_TYPES.contains(&name) => Role::System,
+            _ => Role::Name,
+        });
+        let edge = layout.edge_types.iter().map(|name| if SYSTEM_EDGES.contains(&name.as_str()) { Role::System } else { Role::Name });
+        Roles {
+            node: node.collect(),
+            edge: edge.collect(),
+            context: layout.edge_type("context"),
+            code: layout.node_type("code"),
+            closure: layout.node_type("closure"),
+            internal: layout.edge_type("internal"),
+        }
+    }
+}
+
+/// Names of functions and variables, and the identifiers of the scripts in the file (V8 cuts their text at 1,024 characters).
+fn collect_identifiers<'s>(
+    rows: &Rows<'_>,
+    roles: &Roles,
+    text: impl Fn(StringId) -> &'s [u8],
+    identifiers: &mut Identifiers,
+) -> Result<(), RewriteError> {
+    let mut nodes = rows.nodes();
+    let mut codes = Vec::new();
+    while let Some(node) = nodes.read()? {
+        codes.push(Some(node.node_type) == roles.code);
+        if Some(node.node_type) == roles.closure {
+            identifiers.add(text(node.name));
+        }
+    }
+    let mut sources = vec![false; codes.len()];
+    let mut edges = rows.edges();
+    while let Some(edge) = edges.read()? {
+        let EdgeName::Text(name) = edge.name else { continue };
+        if Some(edge.edge_type) == roles.context {
+            identifiers.add(text(name));
+        } else if Some(edge.edge_type) == roles.internal && codes[edge.from as usize] && text(name) == b"source" {
+            sources[edge.to as usize] = true;
+        }
+    }
+    let mut nodes = rows.nodes();
+    for is_source in sources {
+        if let Some(node) = nodes.read()?
+            && is_source
+        {
+            identifiers.add_source(text(node.name));
+        }
+    }
+    Ok(())
+}
+
+/// New names for old ones, one a role.
+struct Names<'a> {
+    strings: &'a StringsStorage,
+    of_file: Vec<StringId>,
+    stand_ins: StandIns<'a>,
+    keep: Keep,
+    identifiers: &'a Identifiers,
+    decided: [Vec<StringId>; ROLES],
+    kept: Vec<bool>,
+    text: Vec<u8>,
+}
+
+impl Names<'_> {
+    fn of(&mut self, new: &mut StringsStorage, name: StringId, role: Role) -> Result<StringId, RewriteError> {
+        let number = self.of_file[name.0 as usize];
+        let index = number.0 as usize;
+        let known = self.decided[role as usize][index];
+        if known != UNDECIDED {
+            return Ok(known);
+        }
+        let original = self.strings.bytes_of(number);
+        self.text.clear();
+        self.decide(original, role)?;
+        self.kept[index] |= self.text == original;
+        let decided = new.intern_bytes(&self.text)?;
+        self.decided[role as usize][index] = decided;
+        Ok(decided)
+    }
+
+    /// Puts what stands for a string into `text`.
+    fn decide(&mut self, original: &[u8], role: Role) -> Result<(), RewriteError> {
+        if role != Role::Content && self.may_stay(original, role) {
+            self.text.extend_from_slice(original);
+            return Ok(());
+        }
+        match role {
+            Role::System if is_weak_map_pair(original) => self.weak_map_pair(original),
+            Role::System | Role::Name if memchr::memmem::find(original, b" / ").is_some() => self.parts(original, role),
+            Role::System if original.starts_with(b"<") || original.starts_with(b"Detached <") => self.tag(original),
+            _ => Ok(self.stand_ins.of(original, &mut self.text)?),
+        }
+    }
+
+    fn may_stay(&self, name: &[u8], role: Role) -> bool {
+        let number = role == Role::System && !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit);
+        match self.keep {
+            Keep::Names if role == Role::Name => true,
+            Keep::Own | Keep::Names => self.identifiers.is_own(name) || number || is_builtin(name),
+            Keep::Identifiers => self.identifiers.contains(name) || number || is_builtin(name),
+        }
+    }
+
+    /// "system / Context / f", "Window / https://...": part by part.
+    fn parts(&mut self, original: &[u8], role: Role) -> Result<(), RewriteError> {
+        let mut rest = original;
+        loop {
+            let end = memchr::memmem::find(rest, b" / ");
+            let part = &rest[..end.unwrap_or(rest.len())];
+            if self.may_stay(part, role) {
+                self.text.extend_from_slice(part);
+            } else {
+                self.stand_ins.of(part, &mut self.text)?;
+            }
+            let Some(end) = end else { return Ok(()) };
+            self.text.extend_from_slice(b" / ");
+            rest = &rest[end + 3..];
+        }
+    }
+
+    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)": X and Y are classes.
+    fn weak_map_pair(&mut self, original: &[u8]) -> Result<(), RewriteError> {
+        let mut rest = original;
+        for opening in [b" / part of key (".as_slice(), b" -> value ("] {
+            let Some(start) = memchr::memmem::find(rest, opening).map(|at| at + opening.len()) else { break };
+            let Some(end) = memchr::memmem::find(&rest[start..], b" @").map(|at| start + at) else { break };
+            self.text.extend_from_slice(&rest[..start]);
+            let class = &rest[start..end];
+            if self.may_stay(class, Role::Name) {
+                self.text.extend_from_slice(class);
+            } else {
+                self.stand_ins.of(class, &mut self.text)?;
+            }
+            rest = &rest[end..];
+        }
+        // What is left must be the rest of the form: ids and fixed words.
+        let fixed = |byte: &u8| byte.is_ascii_digit() || b" @()->".contains(byte);
+        let words = [b"value".as_slice(), b"pair", b"in", b"WeakMap", b"table"];
+        let harmless = rest.split(fixed).all(|word| word.is_empty() || words.contains(&word));
+        if harmless {
+            self.text.extend_from_slice(rest);
+            return Ok(());
+        }
+        self.text.clear();
+        Ok(self.stand_ins.of(original, &mut self.text)?)
+    }
+
+    /// `<div id="...">`: the tag stays, because DevTools' class is made of it; attributes do not.
+    fn tag(&mut self, original: &[u8]) -> Result<(), RewriteError> {
+        let start = original.iter().position(|byte| *byte == b'<').map_or(0, |at| at + 1);
+        let length = original[start..].iter().take_while(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit()).count();
+        let end = start + length;
+        let known = HTML_TAGS.contains(&std::str::from_utf8(&original[start..end]).unwrap_or_default());
+        let Some(attributes) = original[end..].strip_suffix(b">").filter(|_| known) else {
+            return Ok(self.stand_ins.of(original, &mut self.text)?);
+        };
+        self.text.extend_from_slice(&original[..end]);
+        match attributes {
+            [] => {}
+            [_, attributes @ ..] => {
+                self.text.push(b' ');
+                self.stand_ins.of(attributes, &mut self.text)?;
+            }
+        }
+        self.text.push(b'>');
+        Ok(())
+    }
+}
+
+/// "(ArrayConcat builtin)", "ArrayConcat (builtin)": V8's own code.
+fn is_builtin(name: &[u8]) -> bool {
+    let inner = name.strip_prefix(b"(").and_then(|name| name.strip_suffix(b" builtin)"));
+    inner.or_else(|| name.strip_suffix(b" (builtin)")).is_some_and(identifiers::is_identifier)
+}
+
+/// Elements of HTML that documents are made of; an element of another name may be of a program's own.
+const HTML_TAGS: [&str; 58] = [
+    "a", "article", "aside", "b", "body", "br", "button", "canvas", "div", "em", "fieldset", "footer", "form", "h1", "h2", "h3", "h4",
+    "h5", "h6", "head", "header", "hr", "html", "i", "iframe", "img", "input", "label", "li", "link", "main", "meta", "nav", "ol",
+    "option", "p", "pre", "script", "section", "select", "small", "source", "span", "strong", "style", "svg", "table", "tbody", "td",
+    "template", "textarea", "th", "thead", "title", "tr", "u", "ul", "video",
+];
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,137 @@
+//! That nothing survives but what may, in a small heap and in made-up ones; that what readers compute with is still there.
+
+use super::super::tests::{heap, lists};
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashSet;
+
+fn redacted(bytes: &[u8], keep: Keep, sources: &[&str]) -> Vec<u8> {
+    let mut identifiers = Identifiers::own();
+    sources.iter().for_each(|source| identifiers.add_source(source.as_bytes()));
+    let redaction = Redaction { keep, identifiers, key: [7, 9] };
+    redact(&Rows::find(bytes).unwrap(), redaction, Vec::new(), &mut |_, _| ()).unwrap().0
+}
+
+fn strings(bytes: &[u8]) -> Vec<String> {
+    let rows = Rows::find(bytes).unwrap();
+    let mut strings = rows.strings();
+    let mut all = Vec::new();
+    while let Some(text) = strings.read().unwrap() {
+        all.push(String::from_utf8_lossy(text).into_owned());
+    }
+    all
+}
+
+#[test]
+fn contents_go_and_the_shape_stays() {
+    let bytes = heap();
+    let (nodes, edges) = lists(&bytes);
+    for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
+        let (new_nodes, new_edges) = lists(&redacted(&bytes, keep, &[]));
+        for (new, old) in new_nodes.iter().zip(&nodes) {
+            assert_eq!((&new.0, new.2, new.3, new.1.encode_utf16().count()), (&old.0, old.2, old.3, old.1.encode_utf16().count()));
+        }
+        for (new, old) in new_edges.iter().zip(&edges) {
+            assert_eq!((&new.0, new.2, new.1.encode_utf16().count()), (&old.0, old.2, old.1.encode_utf16().count()), "{new:?} {old:?}");
+        }
+        assert_eq!(new_nodes[1].1, new_nodes[2].1, "the same class is still the same");
+        assert_ne!(new_nodes[3].1, nodes[3].1);
+        assert_eq!(new_edges[5].1 == "user", keep != Keep::Own, "the name of a variable");
+        assert_eq!(new_edges[3].1 == "eve@example.com", keep == Keep::Names);
+        assert_eq!(new_nodes[1].1 == "Session", keep == Keep::Names);
+        assert!(new_edges[6].1.ends_with(" @5) pair in WeakMap (table @9)"), "{}", new_edges[6].1);
+        assert_eq!(new_edges[6].1.contains("Session"), keep == Keep::Names);
+    }
+    let with_source = redacted(&bytes, Keep::Identifiers, &["class Session { }"]);
+    let (new_nodes, new_edges) = lists(&with_source);
+    assert_eq!((new_nodes[1].1.as_str(), new_edges[6].1.as_str()), ("Session", edges[6].1.as_str()));
+}
+
+#[test]
+fn names_that_readers_compute_with_keep_their_form() {
+    let decide = |text: &str| {
+        let mut strings = StringsStorage::new(Hash::Mixed);
+        strings.intern(text).unwrap();
+        let identifiers = Identifiers::own();
+        let mut names = Names {
+            strings: &strings,
+            of_file: vec![StringId(0)],
+            stand_ins: StandIns::new([1, 2], &strings),
+            keep: Keep::Identifiers,
+            identifiers: &identifiers,
+            decided: std::array::from_fn(|_| vec![UNDECIDED; 1]),
+            kept: vec![false],
+            text: Vec::new(),
+        };
+        let mut new = StringsStorage::new(Hash::Mixed);
+        let id = names.of(&mut new, StringId(0), Role::System).unwrap();
+        String::from_utf8_lossy(new.bytes_of(id)).into_owned()
+    };
+    assert_eq!(decide("system / Context"), "system / Context");
+    let window = decide("Window / https://bank.example/alice");
+    assert!(window.starts_with("Window / ") && !window.contains("alice") && window.len() == 35, "{window}");
+    let div = decide("<div id=\"alice\">");
+    assert!(div.starts_with("<div ") && div.ends_with('>') && !div.contains("alice") && div.len() == 16, "{div}");
+    assert!(!decide("<x-alice>").contains("alice"));
+    assert_eq!(decide("(ArrayConcat builtin)"), "(ArrayConcat builtin)");
+    assert_eq!(decide("123456"), "123456");
+    assert_ne!(decide("4915112345678"), "4915112345678");
+    let broken = decide("1 / part of key (alicia @1) -> value (robert @2) pair in WeakMap (table @3) carolyn)");
+    assert!(!["alicia", "robert", "carolyn"].iter().any(|name| broken.contains(name)), "{broken}");
+}
+
+/// A file of made-up strings in every role.
+fn made(texts: &[String], uses: &[(u8, u8)]) -> Vec<u8> {
+    use crate::write::{Counts, Layout};
+    let nodes = uses.len() as u64;
+    let counts = Counts { nodes, edges: nodes, trace_functions: 0 };
+    let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
+    let ids: Vec<StringId> = texts.iter().map(|text| writer.string(text).unwrap()).collect();
+    for (ordinal, (node_type, _)) in uses.iter().enumerate() {
+        let node = Node::new(*node_type, ids[ordinal % ids.len()], ordinal as u64 * 2 + 1, 8);
+        writer.node(&Node { edge_count: 1, ..node }).unwrap();
+    }
+    for (ordinal, (_, edge_type)) in uses.iter().enumerate() {
+        let name = if matches!(edge_type, 1 | 4) { EdgeName::Index(3) } else { EdgeName::Text(ids[(ordinal * 7 + 1) % ids.len()]) };
+        writer.edge(ordinal as u64, *edge_type, name, 0).unwrap();
+    }
+    writer.finish().unwrap().0
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+    #[test]
+    fn no_other_string_of_the_original_survives(
+        texts in prop::collection::vec("[a-z]{1,3}@[a-z]{3,9}\\.com|[A-Za-z]{6,12}|[a-zé€😀 /<>]{1,30}|[0-9]{1,12}|.", 1..80),
+        uses in prop::collection::vec((0u8..15, 0u8..7), 1..120),
+        which in 0..2usize,
+    ) {
+        let bytes = made(&texts, &uses);
+        let keep = [Keep::Identifiers, Keep::Own][which];
+        let new = redacted(&bytes, keep, &["function allowed() {}"]);
+        let originals: HashSet<String> = strings(&bytes).into_iter().collect();
+        // Under `Identifiers`, names of closures and variables are taken for source.
+        let mut from_file = HashSet::new();
+        let ids = |ordinal: usize| texts[ordinal % texts.len()].clone();
+        for (ordinal, (node_type, edge_type)) in uses.iter().enumerate().filter(|_| keep == Keep::Identifiers) {
+            if *node_type == 5 {
+                from_file.insert(ids(ordinal));
+            }
+            if *edge_type == 0 {
+                from_file.insert(ids(ordinal * 7 + 1));
+            }
+        }
+        let own = Identifiers::own();
+        for text in strings(&new) {
+            // Tags and the parts of "Window / ..." are kept or not one by one.
+            let part = |part: &str| {
+                let digits = part.len() <= 6 && part.bytes().all(|byte| byte.is_ascii_digit());
+                let tag = part.strip_prefix('<').and_then(|part| part.strip_suffix('>')).is_some_and(|tag| HTML_TAGS.contains(&tag));
+                digits || tag || own.contains(part.as_bytes()) || from_file.contains(part)
+            };
+            let allowed = text.split(" / ").all(part);
+            prop_assert!(allowed || !originals.contains(&text), "{:?} survived", text);
+        }
+        prop_assert_eq!(Rows::find(&new).unwrap().counts, Rows::find(&bytes).unwrap().counts);
+    }
+}
