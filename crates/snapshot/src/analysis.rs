@@ -3,26 +3,36 @@
 //! Source: the worker of chrome-devtools-frontend 1.0.1705227 (`HeapSnapshot.ts`), read for its rules; every rule has a file here with what it is and why.
 //! Where DevTools' answer is lossy it stays the default and [`Options`] or a field says what is lost.
 
+mod allocation;
 mod attachment;
 mod classes;
 mod dominators;
+mod duplicates;
 mod ephemerons;
+mod filters;
 mod names;
 mod owners;
 mod reach;
+mod retaining;
 mod shapes;
+mod statistics;
 mod view;
 
+pub use allocation::{AllocationSite, SampleSize};
 pub use classes::Class;
+pub use duplicates::DuplicateStrings;
+pub use filters::{Filter, NativeContexts};
 pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
+pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
 pub use shapes::Interface;
+pub use statistics::Statistics;
 
 use crate::columns::{self, Bits};
 use crate::graph::{Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::snapshot::Snapshot;
 use attachment::Attachment;
-use classes::Classification;
+use classes::{Classification, Counting};
 use dominators::Tree;
 use ephemerons::Ephemerons;
 use hashbrown::HashMap;
@@ -115,7 +125,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
             (tree(), rest(&mut names))
         };
         let (retained, counts) = retained(&tree, &sizes);
-        class_retained(&tree, &counts, &retained, &sizes, &mut classes);
+        class_retained(&tree, &counts, &retained, |node| sizes.get(node), &classes.class_of, &mut classes.classes);
         Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
     }
 
@@ -142,6 +152,14 @@ impl<'s, 'a> Analysis<'s, 'a> {
     /// The interfaces that plain objects were grouped by.
     pub fn interfaces(&self) -> &[Interface] {
         &self.classes.interfaces
+    }
+
+    /// The classes that the snapshot would have if its plain objects were grouped by other interfaces: what a comparison needs.
+    pub(crate) fn regrouped(&self, interfaces: &[Interface]) -> (Vec<u32>, Vec<Class>) {
+        let options = Options { interfaces: Some(interfaces.to_vec()), ..Options::default() };
+        let mut names = self.names.fork();
+        let classes = grouped(self.snapshot, &mut names, &self.attachment, &self.sizes, &self.distances, &options);
+        (classes.class_of, classes.classes)
     }
 
     /// The node's own size, bytes, with the internals that it alone owns.
@@ -233,13 +251,15 @@ fn grouped<'a>(
     options: &Options,
 ) -> Classification {
     let mut classes = classes::classify(snapshot, names, &attachment.renamed, options.interfaces.as_deref());
+    let mut counting = Counting::new(std::mem::take(&mut classes.classes));
     for node in snapshot.graph.nodes() {
         let size = sizes.get(node);
         if size != 0 {
-            classes.count(node, size, distances[node as usize]);
+            counting.count(&classes.class_of, node, size, distances[node as usize]);
         }
     }
-    classes.mark_shadowed();
+    counting.mark_shadowed();
+    classes.classes = counting.classes;
     classes
 }
 
@@ -274,19 +294,28 @@ fn stretches(tree: &Tree, counts: &[u32]) -> Vec<u32> {
 }
 
 /// What each class retains: a node counts unless another of its class, with a size, dominates it.
-fn class_retained(tree: &Tree, counts: &[u32], retained: &[u64], sizes: &Sizes, classes: &mut Classification) {
+fn class_retained(tree: &Tree, counts: &[u32], retained: &[u64], size: impl Fn(Node) -> u64, class_of: &[u32], classes: &mut [Class]) {
     let order = stretches(tree, counts);
     // Up to where a counted node of the class dominates.
-    let mut until: Vec<u32> = vec![0; classes.classes.len()];
+    let mut until: Vec<u32> = vec![0; classes.len()];
     for (place, number) in (0u32..).zip(order) {
         let node = tree.vertex[number as usize];
-        if sizes.get(node) == 0 {
+        if size(node) == 0 {
             continue;
         }
-        let class = classes.class_of[node as usize] as usize;
+        let class = class_of[node as usize] as usize;
         if place >= until[class] {
             until[class] = place + counts[number as usize];
-            classes.classes[class].retained_size += retained[number as usize];
+            classes[class].retained_size += retained[number as usize];
         }
     }
+}
+
+/// The sizes of subtrees in nodes.
+fn counts(tree: &Tree) -> Vec<u32> {
+    let mut counts: Vec<u32> = columns::filled(tree.vertex.len(), 1);
+    for number in (2..tree.vertex.len()).rev() {
+        counts[tree.dominator[number] as usize] += counts[number];
+    }
+    counts
 }

@@ -22,6 +22,7 @@
 
 pub mod analysis;
 mod columns;
+pub mod diff;
 mod error;
 pub mod generate;
 pub mod graph;

@@ -172,6 +172,17 @@ pub fn units(bytes: &[u8]) -> usize {
     bytes.iter().map(|byte| usize::from(byte & 0xc0 != 0x80) + usize::from(*byte >= 0xf0)).sum()
 }
 
+/// The order that JavaScript gives WTF-8 strings: by 16-bit units. It differs from that of bytes where a character of two units meets one
+/// of the last 8192 single units.
+pub fn compare_units(a: &[u8], b: &[u8]) -> std::cmp::Ordering {
+    let place = a.iter().zip(b).position(|(a, b)| a != b);
+    let Some(place) = place else { return a.len().cmp(&b.len()) };
+    // The first byte of the characters that differ; within one character both begin alike.
+    let (a, b) = (a[place], b[place]);
+    let lead = |byte: u8| if byte >= 0xf0 { 0xed } else { byte };
+    lead(a).cmp(&lead(b)).then(a.cmp(&b))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -196,6 +207,16 @@ mod tests {
             let decoded = decode(escaped.as_bytes());
             prop_assert_eq!(super::units(&decoded), units.len());
             prop_assert_eq!(to_text(decoded).into_owned(), String::from_utf16_lossy(&units));
+        }
+
+        #[test]
+        fn strings_are_ordered_by_their_units(a in prop::collection::vec(any::<u16>(), 0..4), b in prop::collection::vec(any::<u16>(), 0..4)) {
+            let wtf8 = |units: &[u16]| {
+                let mut out = Vec::new();
+                units.iter().for_each(|unit| push_unit(&mut out, *unit));
+                out
+            };
+            prop_assert_eq!(compare_units(&wtf8(&a), &wtf8(&b)), a.cmp(&b));
         }
 
         #[test]

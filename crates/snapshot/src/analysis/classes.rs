@@ -53,8 +53,6 @@ pub(crate) struct Classification {
     pub class_of: Vec<u32>,
     pub classes: Vec<Class>,
     pub interfaces: Vec<Interface>,
-    /// When each class first got a node with a size: what decides which of two overwrites the other.
-    counted: Vec<u32>,
 }
 
 /// Groups all nodes. `class_of` has the shape of each plain object when it comes, `foreign` are interfaces of another snapshot to use instead of this one's.
@@ -90,9 +88,7 @@ pub(crate) fn classify<'a>(
         let by_interface = interface.map(|interface| interface_names[interface as usize]);
         class_of[node as usize] = grouping.class(graph.node_type(node), raw_name, by_interface, places.of_node(node));
     }
-    let classes = grouping.classes;
-    let counted = vec![u32::MAX; classes.len()];
-    Classification { class_of, classes, interfaces, counted }
+    Classification { class_of, classes: grouping.classes, interfaces }
 }
 
 /// A string for each interface's name; the same name is the same string.
@@ -265,11 +261,24 @@ impl<'l> Places<'l> {
     }
 }
 
-impl Classification {
+/// Classes being counted.
+#[derive(Debug, Default)]
+pub(crate) struct Counting {
+    pub classes: Vec<Class>,
+    /// When each class first got a node with a size: what decides which of two overwrites the other.
+    counted: Vec<Node>,
+}
+
+impl Counting {
+    /// Classes of which nothing has been counted.
+    pub fn new(classes: Vec<Class>) -> Self {
+        Counting { counted: vec![Node::MAX; classes.len()], classes }
+    }
+
     /// Adds a node with a size to its class.
     #[inline]
-    pub fn count(&mut self, node: Node, self_size: u64, distance: i32) {
-        let number = self.class_of[node as usize] as usize;
+    pub fn count(&mut self, class_of: &[u32], node: Node, self_size: u64, distance: i32) {
+        let number = class_of[node as usize] as usize;
         let class = &mut self.classes[number];
         if class.count == 0 {
             class.distance = distance;

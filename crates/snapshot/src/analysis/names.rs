@@ -74,10 +74,21 @@ impl<'s, 'a> Names<'s, 'a> {
         Names { strings, added: Vec::new(), known }
     }
 
+    /// A copy to which more can be added.
+    pub fn fork(&self) -> Self {
+        let known = self.known.iter().map(|known| AtomicU8::new(known.load(Ordering::Relaxed))).collect();
+        Names { strings: self.strings, added: self.added.clone(), known }
+    }
+
     /// Adds a name; the same bytes may be in the list already, and are then another string, as in DevTools.
     pub fn add(&mut self, name: Vec<u8>) -> StringId {
         self.added.push(name);
         (self.strings.len() + self.added.len() - 1) as StringId
+    }
+
+    /// How many the file has.
+    pub fn file_len(&self) -> usize {
+        self.strings.len()
     }
 
     /// The string in WTF-8.

@@ -21,7 +21,8 @@ impl Analysis<'_, '_> {
         self.names.bytes(self.name_id(node))
     }
 
-    fn name_id(&self, node: Node) -> StringId {
+    /// The number of the string that [`Analysis::raw_name`] shows.
+    pub(super) fn name_id(&self, node: Node) -> StringId {
         self.attachment.renamed.get(&node).copied().unwrap_or(self.snapshot.graph.node_name(node))
     }
 

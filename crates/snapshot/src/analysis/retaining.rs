@@ -1,0 +1,202 @@
+//! Who keeps a node alive: its retainers in DevTools' order, the forest of paths to the roots, the shortest one, the chain of dominators.
+//! Source: `retainingEdgesFilter`, `buildRetainers` (whose slots fill backwards), `getRetainingPaths`, `getDominatorsOf`.
+
+use super::Analysis;
+use super::reach::BASE_SYSTEM_DISTANCE;
+use crate::graph::{Edge, Node, Retainers};
+use crate::meta::EdgeType;
+use crate::strings::compare_units;
+use hashbrown::{HashMap, HashSet};
+
+/// Paths end at nodes of this distance: (GC roots) and its children.
+const ROOT_DISTANCE: i32 = 2;
+
+/// An edge that refers to a node, and from where.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retaining {
+    /// The edge.
+    pub edge: Edge,
+    /// The node whose edge it is.
+    pub from: Node,
+}
+
+/// A tree of retainers: who keeps it, and who keeps those.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RetainingForest {
+    /// The edge, and the node that it comes from.
+    pub retaining: Retaining,
+    /// What keeps that node.
+    pub children: Vec<RetainingForest>,
+}
+
+/// The way from a root to a node: edges, the first from the node nearest to the roots.
+pub type Path = Vec<Retaining>;
+
+/// How much of a forest is built.
+#[derive(Clone, Copy, Debug)]
+pub struct PathLimits {
+    /// Edges from the node.
+    pub depth: usize,
+    /// Nodes looked at.
+    pub nodes: usize,
+    /// Retainers of one node, the nearest to the roots first.
+    pub siblings: usize,
+}
+
+impl Default for PathLimits {
+    /// DevTools' own.
+    fn default() -> Self {
+        PathLimits { depth: 30, nodes: 5000, siblings: 100 }
+    }
+}
+
+impl Analysis<'_, '_> {
+    /// The edges that keep a node, in DevTools' internal order: no weak or invisible ones, none from the root.
+    pub fn retainers(&self, retainers: &Retainers, node: Node) -> Vec<Retaining> {
+        let graph = &self.snapshot.graph;
+        let edges = retainers.of_node(node).iter().rev();
+        let all = edges.map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
+        all.filter(|retaining| {
+            let edge_type = graph.edge_type(retaining.edge);
+            edge_type != EdgeType::Weak && edge_type != EdgeType::Invisible && retaining.from != graph.root()
+        })
+        .collect()
+    }
+
+    /// Sorts retainers by distance, then by the name of the node.
+    pub fn sort_by_node_name(&self, retainers: &mut [Retaining]) {
+        retainers.sort_by(|a, b| {
+            let distance = self.distance(a.from).cmp(&self.distance(b.from));
+            distance.then_with(|| compare_units(&self.name_bytes(a.from), &self.name_bytes(b.from)))
+        });
+    }
+
+    /// Sorts retainers by distance, then by the name of the edge: the Retainers view. Strings come before indices, `__proto__` last.
+    pub fn sort_by_edge_name(&self, retainers: &mut [Retaining]) {
+        let key = |retaining: &Retaining| {
+            let name = self.edge_name(retaining.edge);
+            let indexed = self.snapshot.graph.edge_type(retaining.edge).is_indexed();
+            (self.retaining_distance(retaining.from), name == "__proto__", indexed, name)
+        };
+        retainers.sort_by(|a, b| {
+            let (a, b) = (key(a), key(b));
+            (a.0, a.1, a.2).cmp(&(b.0, b.1, b.2)).then_with(|| compare_units(a.3.as_bytes(), b.3.as_bytes()))
+        });
+    }
+
+    /// The distance that the Retainers view shows and sorts by: what nothing reaches comes last.
+    pub fn retaining_distance(&self, node: Node) -> i32 {
+        match self.distance(node) {
+            distance if distance >= 0 => distance,
+            _ => 2 * BASE_SYSTEM_DISTANCE,
+        }
+    }
+
+    /// All ways from the roots to a node within limits, as DevTools builds them for its agents. The second value says whether a limit was met.
+    pub fn retaining_paths(&self, retainers: &Retainers, node: Node, limits: PathLimits) -> (Vec<RetainingForest>, bool) {
+        let mut search = Search { analysis: self, retainers, limits, seen: 0, met: false, open: HashSet::new(), depths: HashMap::new() };
+        let forest = search.forest(node, 0);
+        (forest, search.met)
+    }
+
+    /// One shortest way from a root that a user knows (or from the root) to the node, ephemeral pairs counted as distances do.
+    pub fn shortest_path(&self, retainers: &Retainers, node: Node) -> Path {
+        let mut path = Vec::new();
+        let mut at = node;
+        let graph = &self.snapshot.graph;
+        while self.distance(at) > 1 && self.distance(at) != BASE_SYSTEM_DISTANCE {
+            let edges = retainers.of_node(at).iter().map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
+            let strong = edges.filter(|retaining| {
+                graph.edge_type(retaining.edge) != EdgeType::Weak && (0..self.distance(at)).contains(&self.distance(retaining.from))
+            });
+            let Some(nearest) = strong.max_by_key(|retaining| (self.distance(retaining.from), std::cmp::Reverse(retaining.edge))) else {
+                break;
+            };
+            path.push(nearest);
+            at = nearest.from;
+        }
+        path.reverse();
+        path
+    }
+
+    /// The node, its dominator, that one's, and so on to the root.
+    pub fn dominator_chain(&self, node: Node) -> Vec<Node> {
+        let mut chain = vec![node];
+        let mut at = node;
+        while self.dominator(at) != at {
+            at = self.dominator(at);
+            chain.push(at);
+        }
+        chain
+    }
+}
+
+struct Search<'f, 's, 'a> {
+    analysis: &'f Analysis<'s, 'a>,
+    retainers: &'f Retainers,
+    limits: PathLimits,
+    seen: usize,
+    met: bool,
+    open: HashSet<Node>,
+    depths: HashMap<Node, usize>,
+}
+
+impl Search<'_, '_, '_> {
+    /// Recursion is bounded by the limit of depth.
+    fn forest(&mut self, node: Node, depth: usize) -> Vec<RetainingForest> {
+        self.seen += 1;
+        if self.seen > self.limits.nodes || depth >= self.limits.depth.min(1000) {
+            self.met = true;
+            return Vec::new();
+        }
+        let known_deeper = self.depths.get(&node).is_none_or(|known| depth < *known);
+        if self.analysis.distance(node) <= ROOT_DISTANCE || self.open.contains(&node) || !known_deeper {
+            return Vec::new();
+        }
+        self.open.insert(node);
+        let retainers = self.candidates(node, depth);
+        let mut forest = Vec::new();
+        for retaining in retainers {
+            let children = if self.analysis.distance(retaining.from) == ROOT_DISTANCE {
+                self.seen += 1;
+                if self.seen > self.limits.nodes {
+                    self.met = true;
+                    break;
+                }
+                Vec::new()
+            } else {
+                let children = self.forest(retaining.from, depth + 1);
+                if children.is_empty() {
+                    continue;
+                }
+                children
+            };
+            forest.push(RetainingForest { retaining, children });
+        }
+        self.open.remove(&node);
+        self.depths.insert(node, depth);
+        forest
+    }
+
+    /// The retainers from which a root can be reached within the depth, nearest first.
+    fn candidates(&mut self, node: Node, depth: usize) -> Vec<Retaining> {
+        let graph = &self.analysis.snapshot.graph;
+        let mut found = Vec::new();
+        for edge in self.retainers.of_node(node).iter().rev() {
+            let from = graph.source(*edge);
+            let distance = self.analysis.distance(from);
+            if graph.edge_type(*edge) == EdgeType::Weak || distance < 0 {
+                continue;
+            }
+            if i64::from(distance - ROOT_DISTANCE) < (self.limits.depth - depth) as i64 {
+                found.push(Retaining { edge: *edge, from });
+            } else {
+                self.met = true;
+            }
+        }
+        found.sort_by_key(|retaining| self.analysis.distance(retaining.from));
+        self.met |= found.len() > self.limits.siblings;
+        found.truncate(self.limits.siblings);
+        found
+    }
+}

@@ -1,0 +1,281 @@
+//! Our answers against DevTools': class by class, object by object, and every view beside them; for the small files in `tests/devtools`, and
+//! for all files of a folder that `HEAPLAB_SNAPSHOTS` names (studies/heap-snapshots makes such a folder).
+//!
+//! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and, if there is a second one of the same
+//! process, NAME.2.heapsnapshot and NAME.diff.json. Here files are compressed, and of the rows of objects only hashes are kept.
+
+use heaplab_snapshot::analysis::{Analysis, Options, Retaining};
+use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, diff};
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fmt::Write;
+use std::io::Read;
+use std::path::Path;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Rows of objects that share a hash.
+const ROWS_A_HASH: usize = 500;
+
+/// Differences, the first few in words.
+#[derive(Default)]
+struct Differences(Vec<String>);
+
+impl Differences {
+    fn check(&mut self, what: &str, theirs: &Value, ours: &Value) {
+        if theirs != ours && self.0.len() < 20 {
+            let shorten = |value: &Value| value.to_string().chars().take(300).collect::<String>();
+            self.0.push(format!("{what}: theirs {}, ours {}", shorten(theirs), shorten(ours)));
+        }
+    }
+}
+
+fn text(bytes: &[u8]) -> String {
+    heaplab_snapshot::strings::to_text(bytes.into()).into_owned()
+}
+
+/// A row for every node, as studies/heap-snapshots writes them, with class keys in words.
+fn rows(analysis: &Analysis) -> Vec<String> {
+    let graph = &analysis.snapshot().graph;
+    let keys: Vec<String> = analysis.classes().iter().map(|class| text(&class.key())).collect();
+    let row = |node| {
+        let (id, dominator) = (graph.id(node), graph.id(analysis.dominator(node)));
+        let (size, retained, distance) = (analysis.self_size(node), analysis.retained_size(node), analysis.distance(node));
+        format!(
+            "{id}\t{size}\t{retained}\t{distance}\t{dominator}\t{}\t{}",
+            keys[analysis.class_of(node) as usize],
+            analysis.detachedness(node)
+        )
+    };
+    graph.nodes().map(row).collect()
+}
+
+fn hashes(rows: &[String]) -> Vec<String> {
+    rows.chunks(ROWS_A_HASH).map(|rows| format!("{:016x}", xxh3_64(rows.join("\n").as_bytes()))).collect()
+}
+
+fn compare(bytes: &[u8], answers: &Value, their_rows: Option<Vec<String>>) -> Differences {
+    let mut differences = Differences::default();
+    let snapshot = Snapshot::read(bytes).unwrap();
+    let analysis = Analysis::of(&snapshot, &Options::default());
+    let classes = analysis.shown_classes().map(|(_, class)| {
+        let row = json!([text(&class.name), class.count, class.self_size, class.retained_size, class.distance]);
+        (text(&class.key()), row)
+    });
+    let ours: BTreeMap<String, Value> = classes.collect();
+    let theirs: BTreeMap<String, Value> = list(&answers["classes"])
+        .iter()
+        .map(|class| (word(&class["key"]), json!([class["name"], class["count"], class["self"], class["retained"], class["distance"]])))
+        .collect();
+    assert!(!theirs.is_empty());
+    for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
+        differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
+    }
+    let our_rows = rows(&analysis);
+    match their_rows {
+        Some(their_rows) => {
+            assert_eq!(their_rows.len(), our_rows.len());
+            for (theirs, ours) in their_rows.into_iter().zip(our_rows) {
+                differences.check("object", &theirs.into(), &ours.into());
+            }
+        }
+        None => differences.check("hashes of objects", &answers["hashes"], &json!(hashes(&our_rows))),
+    }
+    views(&mut differences, answers, &analysis);
+    differences
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
+fn word(value: &Value) -> String {
+    value.as_str().unwrap_or_default().to_owned()
+}
+
+/// Totals, statistics, interfaces, duplicates, retainers, times, allocations.
+fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
+    let snapshot = analysis.snapshot();
+    let graph = &snapshot.graph;
+    differences.check("nodes", &answers["nodes"], &json!(graph.node_count()));
+    differences.check("edges", &answers["edges"], &json!(graph.edge_count()));
+    differences.check("total", &answers["total_bytes"], &json!(analysis.total_bytes()));
+    let sums = analysis.statistics();
+    let ours = json!({
+        "total": sums.total_bytes,
+        "native": {"total": sums.native_bytes, "typedArrays": sums.typed_array_bytes},
+        "v8heap": {"total": sums.v8_heap_bytes(), "code": sums.code_bytes, "jsArrays": sums.js_array_bytes,
+            "strings": sums.string_bytes, "system": sums.system_bytes},
+    });
+    differences.check("statistics", &answers["statistics"], &ours);
+    let interfaces = analysis.interfaces().iter().map(|interface| {
+        let properties: Vec<String> = interface.properties.iter().map(|property| text(property)).collect();
+        json!({"name": text(&interface.name), "properties": properties, "count": interface.count})
+    });
+    differences.check("interfaces", &answers["interfaces"], &interfaces.collect());
+    let duplicates = |group: &heaplab_snapshot::analysis::DuplicateStrings| {
+        json!([text(&group.value), group.nodes.len(), group.self_size, group.retained_size, group.truncated])
+    };
+    let theirs = list(&answers["duplicates"]).iter();
+    let theirs = theirs.map(|group| json!([group["value"], group["count"], group["self"], group["retained"], group["truncated"]]));
+    differences.check("duplicates", &theirs.collect(), &analysis.duplicate_strings().iter().map(duplicates).collect());
+    retainers(differences, answers, analysis);
+    let samples = analysis.sample_sizes();
+    if !samples.is_empty() {
+        let ours: Vec<u64> = samples.iter().map(|sample| sample.size_bytes).collect();
+        differences.check("samples", &answers["samples"]["sizes"], &json!(ours));
+    }
+    let sites = analysis.allocation_sites().into_iter().map(|site| {
+        let function = &snapshot.traces.functions[site.function as usize];
+        json!([
+            snapshot.strings.text(function.name),
+            function.script_id,
+            function.line,
+            function.column,
+            site.count,
+            site.size_bytes,
+            site.live_count,
+            site.live_size_bytes
+        ])
+    });
+    let fields = ["name", "scriptId", "line", "column", "count", "size", "liveCount", "liveSize"];
+    let theirs = list(&answers["allocations"]).iter().map(|site| fields.iter().map(|field| site[field].clone()).collect::<Value>());
+    differences.check("allocations", &theirs.collect(), &sites.collect());
+}
+
+fn retainers(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
+    let graph = &analysis.snapshot().graph;
+    let backward = Retainers::of(graph);
+    for sampled in list(&answers["retainers"]) {
+        let node = graph.node_by_id(sampled["id"].as_u64().unwrap() as u32).unwrap();
+        differences.check("name", &sampled["name"], &json!(analysis.name(node)));
+        let mut retaining = analysis.retainers(&backward, node);
+        differences.check("number of retainers", &sampled["total"], &json!(retaining.len()));
+        analysis.sort_by_node_name(&mut retaining);
+        let show = |Retaining { edge, from }: &Retaining| {
+            json!({"edge": analysis.edge_name(*edge), "type": analysis.snapshot().edge_type_name(graph.edge_type(*edge)),
+                "from": graph.id(*from), "name": analysis.name(*from), "distance": analysis.retaining_distance(*from)})
+        };
+        let shown = list(&sampled["shown"]).len();
+        differences.check("retainers", &sampled["shown"], &retaining[..shown].iter().map(show).collect());
+        shortest_paths_end_at_roots(differences, &backward, analysis, node);
+    }
+}
+
+/// Not DevTools' answer but a property of it: every edge of a shortest path leads one step farther, or is an ephemeron's.
+fn shortest_paths_end_at_roots(differences: &mut Differences, backward: &Retainers, analysis: &Analysis, node: u32) {
+    let path = analysis.shortest_path(backward, node);
+    let graph = &analysis.snapshot().graph;
+    let mut at = path.first().map_or(node, |first| first.from);
+    let mut chained = true;
+    for step in &path {
+        chained &= step.from == at && graph.edges(at).contains(&step.edge);
+        at = graph.target(step.edge);
+    }
+    let start = analysis.distance(path.first().map_or(node, |first| first.from));
+    let from_root = start <= 1 || start == heaplab_snapshot::analysis::BASE_SYSTEM_DISTANCE;
+    differences.check("shortest path", &json!([true, true, node]), &json!([chained, from_root, at]));
+}
+
+fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
+    let mut differences = Differences::default();
+    let (older, newer) = (Snapshot::read(first).unwrap(), Snapshot::read(second).unwrap());
+    let (older, newer) = (Analysis::of(&older, &Options::default()), Analysis::of(&newer, &Options::default()));
+    let ids = |analysis: &Analysis, nodes: &[u32]| nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect::<Vec<_>>();
+    let ours: BTreeMap<String, Value> = diff::compare(&older, &newer)
+        .into_iter()
+        .map(|class| {
+            let row = json!({"key": text(&class.key), "name": text(&class.name), "added": class.added.len(), "removed": class.removed.len(),
+                "added_bytes": class.added_size, "removed_bytes": class.removed_size,
+                "added_ids": ids(&newer, &class.added), "removed_ids": ids(&older, &class.removed)});
+            (text(&class.key), row)
+        })
+        .collect();
+    let theirs: BTreeMap<String, Value> = list(answers).iter().map(|class| (word(&class["key"]), class.clone())).collect();
+    assert!(!theirs.is_empty());
+    for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
+        differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
+    }
+    differences
+}
+
+fn unpacked(path: &Path) -> Vec<u8> {
+    let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(file).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn report(failures: &mut String, name: &str, differences: Differences) {
+    for difference in differences.0 {
+        let _ = writeln!(failures, "{name}: {difference}");
+    }
+}
+
+#[test]
+fn small_files_have_devtools_answers() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devtools");
+    let mut failures = String::new();
+    for name in ["node12-weak", "node20-names", "node24-tracking", "chromium-dom"] {
+        let bytes = unpacked(&folder.join(format!("{name}.heapsnapshot.gz")));
+        let answers = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.json.gz")))).unwrap();
+        report(&mut failures, name, compare(&bytes, &answers, None));
+        let two = ReadOptions { threads: 2, ..ReadOptions::default() };
+        let (one, two) = (Snapshot::read(&bytes).unwrap(), Snapshot::read_with(&bytes, &two).unwrap());
+        let beside = Analysis::of(&two, &Options { threads: 2, ..Options::default() });
+        assert_eq!(rows(&Analysis::of(&one, &Options::default())), rows(&beside), "{name}: two threads");
+    }
+    assert!(failures.is_empty(), "{failures}");
+}
+
+#[test]
+fn a_wrong_answer_is_seen() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devtools");
+    let bytes = unpacked(&folder.join("node24-tracking.heapsnapshot.gz"));
+    let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.json.gz"))).unwrap();
+    for path in [
+        "/classes/3/retained",
+        "/hashes/7",
+        "/statistics/v8heap/strings",
+        "/duplicates/0/self",
+        "/retainers/100/shown/0/from",
+        "/allocations/1/liveSize",
+    ] {
+        let mut wrong = right.clone();
+        *wrong.pointer_mut(path).unwrap() = json!(1);
+        assert_eq!(compare(&bytes, &wrong, None).0.len(), 1, "{path}");
+    }
+}
+
+/// Needs a folder of snapshots with answers, which takes Nodes of seven versions to make; without one there is nothing to compare.
+#[test]
+fn all_files_of_a_folder_have_devtools_answers() {
+    let Some(folder) = std::env::var_os("HEAPLAB_SNAPSHOTS") else {
+        eprintln!("skipped: HEAPLAB_SNAPSHOTS names no folder of snapshots with DevTools' answers");
+        return;
+    };
+    let mut failures = String::new();
+    let mut compared = 0;
+    let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    paths.sort();
+    for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "heapsnapshot")) {
+        let (name, answers) = (path.file_stem().unwrap().to_string_lossy(), path.with_extension("answers"));
+        if let Ok(json) = std::fs::read(answers.join("answers.json")) {
+            let json: Value = serde_json::from_slice(&json).unwrap();
+            let keys: Vec<String> = list(&json["keys"]).iter().map(word).collect();
+            let named = |line: &str| {
+                let mut fields: Vec<&str> = line.split('\t').collect();
+                fields[5] = &keys[fields[5].parse::<usize>().unwrap()];
+                fields.join("\t")
+            };
+            let rows = std::fs::read_to_string(answers.join("objects.tsv")).unwrap().lines().map(named).collect();
+            report(&mut failures, &name, compare(&std::fs::read(path).unwrap(), &json, Some(rows)));
+            compared += 1;
+        }
+        if let Ok(json) = std::fs::read(path.with_extension("diff.json")) {
+            let (first, second) = (std::fs::read(path).unwrap(), std::fs::read(path.with_extension("2.heapsnapshot")).unwrap());
+            report(&mut failures, &format!("{name} diff"), compare_diff(&first, &second, &serde_json::from_slice(&json).unwrap()));
+        }
+    }
+    eprintln!("{compared} files compared");
+    assert!(compared > 0 && failures.is_empty(), "{failures}");
+}
