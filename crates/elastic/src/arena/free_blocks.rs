@@ -1,0 +1,232 @@
+//! Free blocks of an arena: leftovers of retired chunks, and blocks that were given back.
+//!
+//! Most arenas have a few leftovers and nothing else (leftovers outnumber deallocations 13 to 50 times in recordings of
+//! real class loaders), so it begins as a short list, searched to its end. The ninth block makes bins of it: one for each
+//! size up to 32 words, above that two for each power of two; searched upwards by a bit mask, so that a block is found in
+//! constant time if there is one. HotSpot searches upwards within its 32 bins only and keeps larger blocks in a tree.
+//!
+//! Blocks hold their own links, hence 16 bytes at least; smaller ones are lost until the arena dies.
+
+use super::head::WORD;
+use heaplab_buddy::marks::mark;
+use std::cell::Cell;
+use std::ptr::{self, NonNull};
+
+/// The smallest block that is kept.
+pub const SMALLEST_BYTES: usize = size_of::<Node>();
+const LIST_BLOCKS: usize = 8;
+const EXACT_BINS: usize = 33;
+const BINS: usize = 64;
+/// How many blocks of a bin of unequal sizes are looked at before a larger bin is taken.
+const LOOKS: usize = 8;
+
+/// A free block.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct Node {
+    next: *mut Node,
+    bytes: usize,
+}
+
+/// All of an arena's free blocks: null, a list, or (tagged) bins that lie in the arena themselves.
+#[repr(transparent)]
+pub struct FreeList(Cell<*mut u8>);
+
+#[repr(C)]
+struct Bins {
+    present: u64,
+    heads: [*mut Node; BINS],
+}
+
+/// Bytes that bins take.
+pub const BINS_BYTES: usize = size_of::<Bins>();
+
+/// A piece of memory: where and how much.
+pub type Piece = (NonNull<u8>, usize);
+
+impl FreeList {
+    pub const fn new() -> FreeList {
+        FreeList(Cell::new(ptr::null_mut()))
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        match self.bins() {
+            // SAFETY: bins live as long as the arena that has them.
+            Some(bins) => unsafe { (*bins).present == 0 },
+            None => self.0.get().is_null(),
+        }
+    }
+
+    /// Forgets every block, and the bins.
+    pub fn clear(&self) {
+        self.0.set(ptr::null_mut());
+    }
+
+    #[inline]
+    fn bins(&self) -> Option<*mut Bins> {
+        let tagged = self.0.get();
+        (tagged.addr() & 1 == 1).then(|| tagged.wrapping_sub(1).cast())
+    }
+
+    /// Whether the list is long enough to be worth bins.
+    pub fn wants_bins(&self) -> bool {
+        self.bins().is_none() && self.list().count() >= LIST_BLOCKS
+    }
+
+    fn list(&self) -> impl Iterator<Item = (*mut Node, Node)> + use<> {
+        walk(self.0.get().cast())
+    }
+
+    /// Moves the list into bins made of `memory`.
+    ///
+    /// # Safety
+    /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong to the arena and to nobody else while it lives.
+    pub unsafe fn make_bins(&self, memory: NonNull<u8>) {
+        mark("a list of free blocks becomes bins");
+        let blocks: [Option<Piece>; LIST_BLOCKS + 1] = {
+            let mut list = self.list().map(|(node, Node { bytes, .. })| piece(node, bytes));
+            std::array::from_fn(|_| list.next())
+        };
+        let bins = memory.cast::<Bins>().as_ptr();
+        // SAFETY: the caller's promise.
+        unsafe { bins.write(Bins { present: 0, heads: [ptr::null_mut(); BINS] }) };
+        self.0.set(bins.cast::<u8>().wrapping_add(1));
+        for (block, bytes) in blocks.into_iter().flatten() {
+            // SAFETY: it was in the list, so it is free and large enough.
+            unsafe { self.put(block, bytes) };
+        }
+    }
+
+    /// Adds a block; false where it is too small to be kept.
+    ///
+    /// # Safety
+    /// The block belongs to the arena, nobody uses it, it is aligned to a word and a multiple of words, and committed.
+    pub unsafe fn put(&self, block: NonNull<u8>, bytes: usize) -> bool {
+        if bytes < SMALLEST_BYTES {
+            return false;
+        }
+        let node = block.cast::<Node>().as_ptr();
+        let head = match self.bins() {
+            // SAFETY: bins live as long as the arena that has them.
+            Some(bins) => unsafe {
+                let bin = bin_of(bytes);
+                (*bins).present |= 1 << bin;
+                &raw mut (*bins).heads[bin]
+            },
+            None => self.0.as_ptr().cast(),
+        };
+        // SAFETY: the block is free, aligned and large enough for a node; `head` is the list's or a bin's.
+        unsafe {
+            node.write(Node { next: *head, bytes });
+            *head = node;
+        }
+        true
+    }
+
+    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back what is left on both sides.
+    pub fn take(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
+        let (block, found) = match self.bins() {
+            Some(bins) => take_binned(bins, bytes, align),
+            None => take_fitting(self.0.as_ptr().cast(), bytes, align, LIST_BLOCKS + 1),
+        }?;
+        // Placed as high as the alignment allows, so that what is left is in front and in one piece.
+        let end = block.addr().get() + found;
+        let at = (end - bytes) & !(align - 1);
+        let chosen = block.as_ptr().wrapping_add(at - block.addr().get());
+        // SAFETY: both rests are parts of a free block that is no longer in a list.
+        unsafe {
+            self.put(block, at - block.addr().get());
+            let behind = NonNull::new_unchecked(chosen.wrapping_add(bytes));
+            self.put(behind, end - at - bytes);
+        }
+        NonNull::new(chosen)
+    }
+
+    /// Every free block.
+    pub fn each(&self, mut see: impl FnMut(Piece)) {
+        match self.bins() {
+            Some(bins) => {
+                // SAFETY: bins live as long as the arena that has them; nobody changes them during the walk.
+                let heads = unsafe { (*bins).heads };
+                heads.into_iter().flat_map(walk).for_each(|(node, Node { bytes, .. })| see(piece(node, bytes)));
+            }
+                unsafe { (*bins).heads }.into_iter().flat_map(walk).for_each(|(node, Node { bytes, .. })| see(piece(node, bytes)))
+            }
+            None => self.list().for_each(|(node, Node { bytes, .. })| see(piece(node, bytes))),
+        }
+    }
+}
+
+fn piece(node: *mut Node, bytes: usize) -> Piece {
+    (NonNull::new(node.cast()).expect("a node of a list"), bytes)
+}
+
+fn walk(first: *mut Node) -> impl Iterator<Item = (*mut Node, Node)> {
+    let read = |node: *mut Node| {
+        // SAFETY: a list holds free blocks of the arena, each with a node written when it was put there.
+        (!node.is_null()).then(|| (node, unsafe { node.read() }))
+    };
+    std::iter::successors(read(first), move |(_, node)| read(node.next))
+}
+
+/// The bin of a size: exact up to 32 words, then two a power of two.
+fn bin_of(bytes: usize) -> usize {
+    let words = bytes / WORD;
+    if words < EXACT_BINS {
+        return words;
+    }
+    let log2 = words.ilog2() as usize;
+    let half = words >> (log2 - 1) & 1;
+    (EXACT_BINS + (log2 - 5) * 2 + half).min(BINS - 1)
+}
+
+/// Whether a free block can hold `bytes` at this alignment.
+fn holds(node: *mut Node, found: usize, bytes: usize, align: usize) -> bool {
+    found >= bytes && ((node.addr() + found - bytes) & !(align - 1)) >= node.addr()
+}
+
+/// Takes the first of at most `looks` blocks that holds the request from the list at `head`.
+fn take_fitting(mut head: *mut *mut Node, bytes: usize, align: usize, looks: usize) -> Option<Piece> {
+    for _ in 0..looks {
+        // SAFETY: `head` is the list's or a bin's, or the link of a free block.
+        let node = unsafe { *head };
+        if node.is_null() {
+            return None;
+        }
+        // SAFETY: as in `walk`.
+        let Node { next, bytes: found } = unsafe { node.read() };
+        if holds(node, found, bytes, align) {
+            // SAFETY: as for `head` above.
+            unsafe { *head = next };
+            return Some(piece(node, found));
+        }
+        // SAFETY: the node is a free block of the list.
+        head = unsafe { &raw mut (*node).next };
+    }
+    None
+}
+
+fn take_binned(bins: *mut Bins, bytes: usize, align: usize) -> Option<Piece> {
+    let first = bin_of(bytes);
+    // SAFETY: bins live as long as the arena that has them.
+    let mut left = unsafe { (*bins).present } & (u64::MAX << first);
+    while left != 0 {
+        let bin = left.trailing_zeros() as usize;
+        left &= left - 1;
+        // SAFETY: as above.
+        let head = unsafe { &raw mut (*bins).heads[bin] };
+        let found = take_fitting(head, bytes, align, LOOKS);
+        // SAFETY: as above.
+        unsafe {
+            if (*head).is_null() {
+                (*bins).present &= !(1 << bin);
+            }
+        }
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}

@@ -1,0 +1,368 @@
+//! The slow path: what an arena does when its window is used up, and how its chunks come and go.
+//!
+//! Order, after HotSpot: free blocks; the current chunk's uncommitted part; the current chunk enlarged in place; a chunk kept
+//! by a reset; a new chunk. Deviations: enlarging goes by a few lines instead of doubling; a request that does not fit looks
+//! in leftovers before a new chunk is taken; and when a new chunk leaves less room than the old one still has, the old one
+//! stays current, so that one large block does not retire a small chunk. What is retired is salvaged: its committed rest
+//! becomes a free block.
+
+use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
+use super::head::{Chunk, WORD};
+use super::{Arena, round_up};
+use crate::pool::shape::GRANULE_LINES;
+use crate::pool::{Lines, Pool};
+use crate::space::Shared;
+use crate::sync::lock;
+use crate::{Error, Growth};
+use heaplab_buddy::marks::mark;
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Enlarging in place goes by this share of what the arena has, and by this many lines at least.
+const ENLARGE_SHARE: u32 = 16;
+const ENLARGE_LINES: u32 = 2;
+/// A large chunk's committed part grows by this share of what the arena has, up to this much.
+const COMMIT_SHARE: usize = 16;
+const COMMIT_BYTES_MAX: usize = 1 << 20;
+/// From this size on a fresh part is given its pages in one call instead of a fault a page.
+const POPULATE_BYTES: usize = 32 << 10;
+
+impl Shared {
+    /// The address at which a line begins.
+    #[inline]
+    pub(crate) fn line_address(&self, line: u32) -> *mut u8 {
+        self.reservation.base().as_ptr().wrapping_add(self.shape.line_offset(line))
+    }
+
+    /// Runs `step` under the pool's lock; where it meets the commit limit while memory lies idle, gives that back and tries again.
+    fn with_room<T>(&self, mut step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
+        let mut pool = lock(&self.pool);
+        match step(&mut pool) {
+            Err(Error::LimitReached { .. }) if pool.idle_bytes() > 0 => {
+                drop(pool);
+                mark("at the commit limit: idle memory is given back");
+                self.reclaim(0)?;
+                step(&mut lock(&self.pool))
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Has the kernel give pages that will be written soon anyway.
+    fn populate(&self, range: std::ops::Range<usize>) {
+        if range.len() >= POPULATE_BYTES {
+            // Where the kernel cannot, pages come at their first touch.
+            let _ = self.reservation.populate(range);
+        }
+    }
+}
+
+/// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a hole of nearly the wanted size, so
+/// that an arena starts where it can go on.
+pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
+    let want = growth.wanted_bytes(0, 0);
+    take_chunk(shared, beside, want, want / 6 * 5)
+}
+
+/// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.
+fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
+    let shape = shared.shape;
+    let links = size_of::<super::head::Link>();
+    let lines = |bytes: usize| shape.lines_for(bytes) as u32;
+    let granule = shape.granule_bytes();
+    if room + links <= granule && want <= granule {
+        let need = lines(room + links).max(1);
+        let wanted = lines(want).max(need);
+        let hole = lines(hole).min(wanted);
+        let Lines { first, count } = shared.with_room(|pool| pool.take_lines(need, wanted, hole, &shared.reservation))?;
+        return Ok(Chunk { top: first + count, lines: count, large: None, other: 0 });
+    }
+    let links = links + size_of::<super::head::LargeLink>();
+    let need = (room + links).next_multiple_of(granule);
+    let bytes = need.max(want.min(shape.root_bytes()));
+    let large = shared.with_room(|pool| pool.take_large(bytes, need, &shared.reservation))?;
+    let chunk = Chunk::of_large(&large, shape.line_bytes());
+    shared.populate(large.range.end - need..large.range.end);
+    Ok(chunk)
+}
+
+/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then.
+pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
+    let shape = shared.shape;
+    // Links are read outside of the lock, because they may be out of the cache.
+    let mut batch: [Option<Chunk>; 16] = [const { None }; 16];
+    let mut tops = lists.into_iter();
+    let mut top = 0;
+    loop {
+        let mut filled = 0;
+        while filled < batch.len() {
+            if top == 0 {
+                match tops.next() {
+                    Some(next) => top = next,
+                    None => break,
+                }
+                continue;
+            }
+            // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the pool has it.
+            let chunk = unsafe { super::read_chunk(shared.line_address(top), top) };
+            top = chunk.other;
+            batch[filled] = Some(chunk);
+            filled += 1;
+        }
+        let mut pool = lock(&shared.pool);
+        for chunk in batch[..filled].iter_mut().filter_map(Option::take) {
+            match chunk.to_large(shape.line_bytes()) {
+                Some(large) => pool.return_large(large),
+                None => pool.return_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
+            }
+        }
+        if filled < batch.len() {
+            return pool.idle_bytes();
+        }
+    }
+}
+
+impl Arena {
+    #[cold]
+    #[inline(never)]
+    pub(super) fn allocate_slowly(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
+        let (size, align) = (round_up(layout.size()), layout.align().max(WORD));
+        let max_bytes = self.shared().shape.reserved_bytes();
+        if size > max_bytes || align > max_bytes || size + align > max_bytes {
+            return Err(Error::Layout { layout, max_bytes });
+        }
+        if self.head().debug.get() { self.allocate_checked(size, align) } else { self.serve(size, align) }
+    }
+
+    /// A block from wherever there is room.
+    pub(super) fn serve(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+        let head = self.head();
+        if let Some(block) = self.reuse(size, align) {
+            return Ok(block);
+        }
+        let chunk = self.chunk(head.current.get());
+        if let Some(block) = self.bump(self.true_floor(&chunk), size, align) {
+            return Ok(block);
+        }
+        if !head.reuse.get()
+            && !head.free.is_empty()
+            && size > 0
+            && let Some(block) = head.free.take(size, align)
+        {
+            mark("a leftover of a retired chunk is used");
+            return Ok(block);
+        }
+        if let Some(block) = self.extend(chunk.clone(), size, align)? {
+            return Ok(block);
+        }
+        self.continue_elsewhere(&chunk, size, align)
+    }
+
+    /// A block that was given back, where there are any. The last one opens the fast path again.
+    fn reuse(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let head = self.head();
+        if !head.reuse.get() || size == 0 {
+            return None;
+        }
+        let block = head.free.take(size, align);
+        if head.free.is_empty() {
+            mark("no free block is left: the fast path opens again");
+            head.reuse.set(false);
+            self.set_floor(self.true_floor(&self.chunk(head.current.get())));
+        }
+        block
+    }
+
+    /// The fast path's step over the true floor.
+    fn bump(&self, floor: *mut u8, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let cursor = self.head().cursor.get();
+        let at = cursor.addr().wrapping_sub(size) & !(align - 1);
+        if (at as isize) < floor.addr() as isize {
+            return None;
+        }
+        let block = cursor.with_addr(at);
+        self.head().cursor.set(block);
+        NonNull::new(block)
+    }
+
+    /// Lengthens the current chunk's window downwards: by its uncommitted part, or by free lines below it.
+    fn extend(&self, mut chunk: Chunk, size: usize, align: usize) -> Result<Option<NonNull<u8>>, Error> {
+        let (shared, head) = (self.shared(), self.head());
+        let shape = shared.shape;
+        let floor = self.true_floor(&chunk);
+        let at = head.cursor.get().addr().wrapping_sub(size) & !(align - 1);
+        let base = shared.reservation.base().addr().get();
+        if (at as isize) < base as isize {
+            return Ok(None);
+        }
+        let missing_lines = shape.lines_for(floor.addr() - at) as u32;
+        match chunk.to_large(shape.line_bytes()) {
+            Some(mut large) => {
+                let missing = floor.addr() - at;
+                let left = large.range.len() - large.committed_bytes;
+                if missing > left {
+                    return Ok(None);
+                }
+                let before = large.committed_bytes;
+                let grown = (head.owned_lines.get() as usize * shape.line_bytes()).saturating_sub(left) / COMMIT_SHARE;
+                let least = missing.next_multiple_of(shape.granule_bytes());
+                let step = least.max(grown.min(COMMIT_BYTES_MAX).next_multiple_of(shape.granule_bytes())).min(left);
+                shared.with_room(|pool| {
+                    let stepped = pool.commit_large(&mut large, before + step, &shared.reservation);
+                    // Near the limit what is needed may fit where what would be handy does not.
+                    stepped.or_else(|_| pool.commit_large(&mut large, before + least, &shared.reservation))
+                })?;
+                shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
+                chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
+            }
+            None => {
+                if missing_lines >= GRANULE_LINES {
+                    return Ok(None);
+                }
+                let want = (head.owned_lines.get() / ENLARGE_SHARE).max(ENLARGE_LINES).max(missing_lines);
+                let first = chunk.top - chunk.lines;
+                let Some(lines) = lock(&shared.pool).take_below(first, missing_lines, want) else {
+                    return Ok(None);
+                };
+                mark("a chunk is lengthened in place");
+                chunk.lines += lines;
+                head.owned_lines.set(head.owned_lines.get() + lines);
+            }
+        }
+        self.write_chunk(&chunk);
+        let floor = self.true_floor(&chunk);
+        self.set_floor(floor);
+        Ok(self.bump(floor, size, align))
+    }
+
+    /// Takes the block from a chunk kept by a reset, or from a new one.
+    fn continue_elsewhere(&self, current: &Chunk, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+        let (shared, head) = (self.shared(), self.head());
+        let shape = shared.shape;
+        // The end of a chunk is aligned to a line and its links to words; a larger alignment may cost its size.
+        let room = size + if align > WORD { align } else { 0 };
+        let chunk = match self.take_spare(room) {
+            Some(chunk) => chunk,
+            None => {
+                let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
+                let want = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
+                let chunk = take_chunk(shared, room, want, 0)?;
+                self.own(&chunk);
+                chunk
+            }
+        };
+        head.chunks.set(head.chunks.get().saturating_add(1));
+        let top = shared.line_address(chunk.top).wrapping_sub(chunk.link_bytes());
+        let floor = self.true_floor(&chunk);
+        let at = (top.addr() - size) & !(align - 1);
+        debug_assert!(at >= floor.addr(), "a new chunk holds what it was taken for");
+        let block = top.with_addr(at);
+        let (old_floor, old_cursor) = (self.true_floor(current), head.cursor.get());
+        // What the window of each has left; the larger one goes on, the other one's rest is salvaged.
+        let (rest, old_rest) = (self.reach(&chunk, at), self.reach(current, old_cursor.addr()));
+        if rest >= old_rest {
+            self.write_chunk(&Chunk { other: current.top, ..chunk.clone() });
+            head.current.set(chunk.top);
+            head.cursor.set(block);
+            self.set_floor(floor);
+            self.salvage(old_floor, old_cursor);
+        } else {
+            mark("a new chunk has less room than the current one");
+            self.insert_behind_current(&chunk);
+            self.salvage(floor, block);
+        }
+        Ok(NonNull::new(block).expect("an address of the reservation"))
+    }
+
+    /// Counts a chunk as the arena's.
+    pub(super) fn own(&self, chunk: &Chunk) {
+        let owned = &self.head().owned_lines;
+        owned.set(owned.get().saturating_add(chunk.lines));
+    }
+
+    /// Links a chunk into the list, and leaves the current one current.
+    pub(super) fn insert_behind_current(&self, chunk: &Chunk) {
+        let current = self.chunk(self.head().current.get());
+        self.write_chunk(&Chunk { other: current.other, ..chunk.clone() });
+        self.write_chunk(&Chunk { other: chunk.top, ..current });
+    }
+
+    /// How much a chunk of which everything from `at` upwards is used has left, uncommitted parts included.
+    fn reach(&self, chunk: &Chunk, at: usize) -> usize {
+        at - self.shared().line_address(chunk.top - chunk.lines).addr()
+    }
+
+    /// The first chunk kept by a reset, if it has the room.
+    fn take_spare(&self, room: usize) -> Option<Chunk> {
+        let head = self.head();
+        let spare = head.spare.get();
+        if spare == 0 {
+            return None;
+        }
+        let chunk = self.chunk(spare);
+        let committed = chunk.committed_lines() as usize * self.shared().shape.line_bytes();
+        if room + chunk.link_bytes() > committed {
+            return None;
+        }
+        mark("a chunk kept by a reset is used");
+        head.spare.set(chunk.other);
+        Some(chunk)
+    }
+
+    /// The committed rest of a chunk that is current no more becomes a free block.
+    fn salvage(&self, floor: *mut u8, cursor: *mut u8) {
+        let bytes = cursor.addr().saturating_sub(floor.addr());
+        if bytes >= SMALLEST_BYTES
+            && let Some(block) = NonNull::new(floor)
+        {
+            // SAFETY: it lies between floor and cursor of a chunk of this arena, committed and handed to nobody.
+            unsafe { self.put_free(block, bytes) };
+        }
+    }
+
+    /// Adds a free block; makes bins when there are many.
+    ///
+    /// # Safety
+    /// As for `FreeList::put`.
+    pub(super) unsafe fn put_free(&self, block: NonNull<u8>, bytes: usize) -> bool {
+        let head = self.head();
+        // SAFETY: the caller's promise.
+        let kept = unsafe { head.free.put(block, bytes) };
+        if head.free.wants_bins()
+            && let Some(memory) = self.room_for_bins()
+        {
+            // SAFETY: the memory was just taken from this arena for this.
+            unsafe { head.free.make_bins(memory) };
+        }
+        kept
+    }
+
+    /// Memory for bins, only if the window or a free block has it.
+    fn room_for_bins(&self) -> Option<NonNull<u8>> {
+        let head = self.head();
+        let from_free = head.free.take(BINS_BYTES, WORD);
+        from_free.or_else(|| self.bump(self.true_floor(&self.chunk(head.current.get())), BINS_BYTES, WORD))
+    }
+
+    /// # Safety
+    /// As for [`Arena::deallocate`]; `size` is rounded to words.
+    #[cold]
+    pub(super) unsafe fn deallocate_slowly(&self, block: NonNull<u8>, size: usize) {
+        let head = self.head();
+        if head.debug.get() {
+            // SAFETY: the caller's promise.
+            return unsafe { self.deallocate_checked(block, size) };
+        }
+        if size == 0 {
+            return;
+        }
+        // SAFETY: the block is the caller's no more; blocks are whole words.
+        if unsafe { self.put_free(block, size) } && !head.reuse.get() {
+            mark("a block was given back: the fast path closes");
+            head.reuse.set(true);
+            self.set_floor(std::ptr::null_mut());
+        } else if size < SMALLEST_BYTES {
+            mark("a block too small to be kept was given back");
+        }
+    }
+}

@@ -1,0 +1,268 @@
+//! Arenas. This file is the part that runs at every allocation; [`grow`] is what happens when the window is used up.
+//!
+//! Allocation goes downwards, because rounding down to an alignment is one instruction (N. Fitzgerald, "Always Bump
+//! Downwards"), with one comparison: addresses are below 2^63 and sizes at most 2^63 - 1, so cursor minus size, rounded
+//! down, is exact as a signed number, and being at least the floor is all there is to ask.
+
+mod allocator;
+pub mod free_blocks;
+mod grow;
+pub mod guarded;
+pub mod head;
+mod stats;
+
+use crate::space::{Shared, Space};
+use crate::{Error, Growth};
+use head::{CLOSED, Chunk, Head, Link, WORD, read_chunk};
+use std::alloc::Layout;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+pub use stats::ArenaStatistics;
+
+/// Blocks that die together: dropped, all of its memory returns to its space.
+///
+/// An arena may be sent to another thread, and be dropped there; only one thread at a time can use it (it is not `Sync`).
+/// What is allocated in it borrows it, so that nothing outlives it. Destructors of values allocated in it do not run,
+/// unless the value is in a collection that runs them.
+///
+/// ```
+/// use heaplab_elastic::{Growth, Space};
+/// let space = Space::default();
+/// let arena = space.arena(Growth::SMALL)?;
+/// let word: &mut u64 = arena.alloc(5)?;
+/// *word += 1;
+/// let text: &str = arena.alloc_str("lives as long as the arena")?;
+/// assert_eq!((*word, text.len()), (6, 26));
+/// # Ok::<(), heaplab_elastic::Error>(())
+/// ```
+pub struct Arena {
+    head: NonNull<Head>,
+}
+
+// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind a lock and atomics. References to
+// blocks borrow the arena, so none is left behind when it moves.
+unsafe impl Send for Arena {}
+
+impl Arena {
+    pub(crate) fn new(space: &Space, growth: Growth) -> Result<Arena, Error> {
+        let shared = &space.0;
+        let debug = shared.options.debug.any();
+        let beside = size_of::<Head>() + if debug { guarded::HEAD_BYTES } else { 0 };
+        let mut chunk = grow::take_first_chunk(shared, growth, beside)?;
+        chunk.other = 0;
+        let end = shared.line_address(chunk.top);
+        // SAFETY: the chunk was just taken and is committed from its top for at least what is written here.
+        let head = unsafe {
+            head::write_chunk(end, &chunk);
+            let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
+            let floor = shared.line_address(chunk.top - chunk.committed_lines());
+            head.write(Head {
+                cursor: head.cast::<u8>().into(),
+                floor: floor.into(),
+                shared: Arc::into_raw(shared.clone()),
+                free: free_blocks::FreeList::new(),
+                growth,
+                current: chunk.top.into(),
+                spare: 0.into(),
+                owned_lines: chunk.lines.into(),
+                chunks: 1.into(),
+                reuse: false.into(),
+                debug: debug.into(),
+            });
+            NonNull::new_unchecked(head)
+        };
+        shared.arenas.fetch_add(1, Ordering::Relaxed);
+        let arena = Arena { head };
+        if debug {
+            arena.begin_debug();
+        }
+        Ok(arena)
+    }
+
+    #[inline(always)]
+    pub(crate) fn head(&self) -> &Head {
+        // SAFETY: the head lives in the first chunk, which the arena has until it is dropped; all that changes in it is in cells.
+        unsafe { self.head.as_ref() }
+    }
+
+    #[inline]
+    pub(crate) fn shared(&self) -> &Shared {
+        // SAFETY: the head holds a counted reference.
+        unsafe { &*self.head().shared }
+    }
+
+    /// The space it belongs to.
+    pub fn space(&self) -> Space {
+        // SAFETY: the head's reference came from an Arc and is counted; one more is counted for the handle.
+        unsafe {
+            Arc::increment_strong_count(self.head().shared);
+            Space(Arc::from_raw(self.head().shared))
+        }
+    }
+
+    /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or until it is given back.
+    ///
+    /// A layout of no bytes gives an aligned address that is no block. After an error the arena is as before.
+    #[inline(always)]
+    pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
+        let size = layout.size().wrapping_add(WORD - 1) & !(WORD - 1);
+        let align = layout.align();
+        let head = self.head();
+        let cursor = head.cursor.get();
+        let at = cursor.addr().wrapping_sub(size) & !(align - 1);
+        // A size of more than 2^63 - 8 rounds up to 2^63, which as a signed number is the least there is: the difference
+        // then is negative or wraps, and `at` lies beyond every floor only if it were an address of 2^63 or more.
+        if at as isize >= head.floor.get().addr() as isize {
+            let block = cursor.with_addr(at);
+            head.cursor.set(block);
+            // SAFETY: it lies above the floor, which is not null.
+            return Ok(unsafe { NonNull::new_unchecked(block) });
+        }
+        self.allocate_slowly(layout)
+    }
+
+    /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated goes back to the bump
+    /// window; others wait in free lists, and while there are any, allocations look there first.
+    ///
+    /// # Safety
+    /// `block` came from this arena with this layout, lives, and is not used afterwards.
+    #[inline]
+    pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
+        let size = round_up(layout.size());
+        let head = self.head();
+        if block.as_ptr() == head.cursor.get() && !head.debug.get() {
+            head.cursor.set(block.as_ptr().wrapping_add(size));
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.deallocate_slowly(block, size) };
+        }
+    }
+
+    /// Moves a value into the arena. Its destructor will not run.
+    #[inline(always)]
+    #[allow(clippy::mut_from_ref)]
+    pub fn alloc<T>(&self, value: T) -> Result<&mut T, Error> {
+        let block = self.allocate(Layout::new::<T>())?.cast::<T>();
+        // SAFETY: the block has the layout of T and is nobody else's; it lives as long as the arena is borrowed.
+        unsafe {
+            block.write(value);
+            Ok(&mut *block.as_ptr())
+        }
+    }
+
+    /// Copies a slice into the arena.
+    #[allow(clippy::mut_from_ref)]
+    pub fn alloc_slice_copy<T: Copy>(&self, values: &[T]) -> Result<&mut [T], Error> {
+        let block = self.allocate(Layout::for_value(values))?.cast::<T>();
+        // SAFETY: the block has the slice's layout, is nobody else's, and does not overlap what existed before.
+        unsafe {
+            ptr::copy_nonoverlapping(values.as_ptr(), block.as_ptr(), values.len());
+            Ok(std::slice::from_raw_parts_mut(block.as_ptr(), values.len()))
+        }
+    }
+
+    /// Copies a string into the arena.
+    pub fn alloc_str(&self, text: &str) -> Result<&str, Error> {
+        let bytes = self.alloc_slice_copy(text.as_bytes())?;
+        // SAFETY: the bytes are those of a str.
+        Ok(unsafe { std::str::from_utf8_unchecked(bytes) })
+    }
+
+    /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated next.
+    pub fn reset(&mut self) {
+        let head = self.head();
+        if head.debug.get() {
+            self.end_debug();
+        }
+        // The list runs from the newest chunk to the oldest, the spare list the other way, so that they are used in the
+        // same order again. The chunk with the head stays current.
+        let (mut spare, mut top, mut first) = (head.spare.get(), head.current.get(), None);
+        while top != 0 {
+            let mut chunk = self.chunk(top);
+            top = chunk.other;
+            if self.holds_head(&chunk) {
+                first = Some(Chunk { other: 0, ..chunk });
+            } else {
+                chunk.other = spare;
+                self.write_chunk(&chunk);
+                spare = chunk.top;
+            }
+        }
+        let chunk = first.expect("an arena has the chunk that its head lies in");
+        self.write_chunk(&chunk);
+        head.spare.set(spare);
+        head.current.set(chunk.top);
+        head.chunks.set(1);
+        head.reuse.set(false);
+        head.free.clear();
+        head.cursor.set(self.head.as_ptr().cast());
+        head.floor.set(self.true_floor(&chunk));
+        if head.debug.get() {
+            self.begin_debug();
+        }
+    }
+
+    /// The chunk that ends at line `top`.
+    fn chunk(&self, top: u32) -> Chunk {
+        // SAFETY: only tops of this arena's chunks come here; their links were written when they were taken.
+        unsafe { read_chunk(self.shared().line_address(top), top) }
+    }
+
+    /// Rewrites a chunk's link.
+    fn write_chunk(&self, chunk: &Chunk) {
+        // SAFETY: the chunk is this arena's, and its link's place holds nothing else.
+        unsafe { head::write_chunk(self.shared().line_address(chunk.top), chunk) };
+    }
+
+    /// Whether the arena's head lies in this chunk.
+    fn holds_head(&self, chunk: &Chunk) -> bool {
+        let address = |line| self.shared().line_address(line).addr();
+        (address(chunk.top - chunk.lines)..address(chunk.top)).contains(&self.head.addr().get())
+    }
+
+    /// Where the committed part of a chunk begins.
+    fn true_floor(&self, chunk: &Chunk) -> *mut u8 {
+        self.shared().line_address(chunk.top - chunk.committed_lines())
+    }
+
+    /// Opens or closes the fast path, as debugging aids and blocks given back demand.
+    fn set_floor(&self, floor: *mut u8) {
+        let head = self.head();
+        let closed = head.debug.get() || head.reuse.get();
+        head.floor.set(if closed { ptr::without_provenance_mut(CLOSED) } else { floor });
+    }
+}
+
+/// Up to whole words. Layouts have at most 2^63 - 1 bytes.
+#[inline(always)]
+pub(crate) fn round_up(bytes: usize) -> usize {
+    bytes.wrapping_add(WORD - 1) & !(WORD - 1)
+}
+
+impl Drop for Arena {
+    fn drop(&mut self) {
+        if self.head().debug.get() {
+            self.end_debug();
+        }
+        let (current, spare) = (self.head().current.get(), self.head().spare.get());
+        // SAFETY: the head's reference came from an Arc; the head is not used any more.
+        let shared = unsafe { Arc::from_raw(self.head().shared) };
+        let idle_bytes = grow::return_chunks(&shared, [current, spare]);
+        shared.arenas.fetch_sub(1, Ordering::Relaxed);
+        shared.after_return(idle_bytes);
+    }
+}
+
+impl std::fmt::Debug for Arena {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Arena").field("statistics", &self.statistics()).finish()
+    }
+}
+
+const _: () = assert!(size_of::<Option<Arena>>() == 8 && size_of::<Link>() == 8);
+
+#[cfg(test)]
+#[path = "../tests/mod.rs"]
+mod tests;

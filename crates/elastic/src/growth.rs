@@ -1,0 +1,101 @@
+//! Growth policies: how large the chunks are that an arena takes one after another, as data.
+//!
+//! HotSpot's idea: loaders that are known to stay small get small chunks, the boot loader one of 4 MB. Here a chunk of up
+//! to a granule is a run of lines of any length, and is lengthened in place in small steps while its neighbour is free.
+
+/// A sequence of chunk sizes; the last one repeats, or an eighth of what the arena has where that is more, so that an arena
+/// of any size takes few chunks and wastes little.
+///
+/// Sizes are kept to 4 significant bits and rounded up to those (1000 becomes 1024, 1500 becomes 1536).
+///
+/// ```
+/// use heaplab_elastic::Growth;
+/// let requests = Growth::new(&[1536, 256]);
+/// assert_eq!([0, 1, 2, 9].map(|nth| requests.chunk_bytes(nth)), [1536, 256, 256, 256]);
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Growth {
+    /// `(8 + low 3 bits) << high 5 bits`; zero after the last.
+    codes: [u8; 8],
+}
+
+impl Growth {
+    /// For arenas of a few hundred bytes: HotSpot's micro loaders.
+    pub const MICRO: Growth = Growth::new(&[512, 256]);
+    /// For arenas of one to a few kilobytes: requests, small documents, class loaders.
+    pub const SMALL: Growth = Growth::new(&[1536, 256, 256, 512, 1024, 2048, 4096]);
+    /// Where nothing is known.
+    pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
+    /// For arenas of megabytes.
+    pub const LARGE: Growth = Growth::new(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]);
+
+    /// The first sizes, up to eight of them; sizes below 128 bytes become 128, above 1 GB 1 GB.
+    ///
+    /// # Panics
+    /// Where there is none, or more than eight.
+    pub const fn new(chunk_bytes: &[usize]) -> Growth {
+        assert!(!chunk_bytes.is_empty() && chunk_bytes.len() <= 8, "a growth policy has one to eight chunk sizes");
+        let mut codes = [0; 8];
+        let mut nth = 0;
+        while nth < chunk_bytes.len() {
+            codes[nth] = encode(chunk_bytes[nth]);
+            nth += 1;
+        }
+        Growth { codes }
+    }
+
+    /// The size of the n-th chunk, counted from 0.
+    pub const fn chunk_bytes(&self, nth: usize) -> usize {
+        let mut last = if nth < 8 { nth } else { 7 };
+        while self.codes[last] == 0 {
+            last -= 1;
+        }
+        (8 + (self.codes[last] & 7) as usize) << (self.codes[last] >> 3)
+    }
+
+    /// What the n-th chunk of an arena should have that owns `owned_bytes`.
+    pub(crate) fn wanted_bytes(&self, nth: usize, owned_bytes: usize) -> usize {
+        let policy = self.chunk_bytes(nth);
+        let repeats = nth >= 7 || self.codes[nth] == 0;
+        if repeats { policy.max(owned_bytes / 8) } else { policy }
+    }
+}
+
+impl Default for Growth {
+    fn default() -> Growth {
+        Growth::STANDARD
+    }
+}
+
+const fn encode(bytes: usize) -> u8 {
+    let bytes = if bytes < 128 { 128 } else { bytes };
+    let bytes = if bytes > 1 << 30 { 1 << 30 } else { bytes };
+    let mut shift = bytes.ilog2() - 3;
+    let mut mantissa = bytes.div_ceil(1 << shift);
+    if mantissa == 16 {
+        mantissa = 8;
+        shift += 1;
+    }
+    (shift as u8) << 3 | (mantissa - 8) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_kept_or_rounded_up_by_an_eighth_at_most() {
+        for bytes in (0..70_000).chain([1 << 20, (1 << 30) - 1, 1 << 30]) {
+            let kept = Growth::new(&[bytes]).chunk_bytes(0);
+            assert!(kept >= bytes && (bytes < 128 || kept <= bytes + bytes / 8), "{bytes} became {kept}");
+        }
+        assert_eq!(Growth::new(&[usize::MAX]).chunk_bytes(3), 1 << 30);
+    }
+
+    #[test]
+    fn the_last_size_repeats_until_an_eighth_of_the_arena_is_more() {
+        let growth = Growth::new(&[128, 1024, 256]);
+        assert_eq!([0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 1000)), [128, 1024, 256, 256, 256]);
+        assert_eq!([0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 80_000)), [128, 1024, 256, 10_000, 10_000]);
+    }
+}

@@ -1,0 +1,202 @@
+//! Lists of operations that a space must survive, against a shadow model: blocks are aligned, do not overlap, keep their
+//! contents, sums add up, refused requests change nothing, and when everything is dropped nothing stays committed.
+//!
+//! Property tests shrink such lists; the fuzz target `elastic` reads them from bytes.
+
+use crate::{Arena, Call, CommitLimit, Debug, Faults, Growth, Options, Reclaim, Space};
+use allocator_api2::alloc::Allocator;
+use std::alloc::Layout;
+use std::ptr::NonNull;
+use std::sync::Arc;
+
+/// One step. Numbers wrap around what there is, so that every list is a legal program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// A new arena of one of the [`GROWTHS`].
+    Begin(u8),
+    /// A block in an arena.
+    Allocate(u8, usize, u8),
+    /// The n-th live block of an arena is given back.
+    Deallocate(u8, usize),
+    /// The n-th live block of an arena gets a new size, through `Allocator`.
+    Resize(u8, usize, usize),
+    /// An arena is reset.
+    Reset(u8),
+    /// An arena is dropped.
+    End(u8),
+    /// Idle memory goes back.
+    Trim,
+    /// The n-th commit from now on fails.
+    FailCommit(u8),
+    /// The n-th uncommit from now on fails.
+    FailUncommit(u8),
+    /// So many KB may be committed; 0: as many as there are.
+    Limit(u16),
+}
+
+/// Policies that lists choose from.
+pub const GROWTHS: [Growth; 5] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128])];
+
+struct Live {
+    block: NonNull<u8>,
+    layout: Layout,
+    mark: u8,
+}
+
+struct Model {
+    space: Space,
+    faults: Arc<Faults>,
+    limit: Arc<CommitLimit>,
+    arenas: Vec<(Arena, Vec<Live>)>,
+    marks: u8,
+}
+
+impl Live {
+    fn holds(&self) -> bool {
+        let (bytes, mark) = (self.layout.size(), self.mark);
+        // SAFETY: the model keeps only live blocks, and all of their bytes were written.
+        unsafe { std::slice::from_raw_parts(self.block.as_ptr(), bytes) }.iter().all(|byte| *byte == mark)
+    }
+
+    fn fill(&self) {
+        // SAFETY: the block is live and this size.
+        unsafe { self.block.write_bytes(self.mark, self.layout.size()) };
+    }
+}
+
+/// Runs the list on a small space with these aids and this policy. Returns how many blocks were allocated and how many refused.
+///
+/// # Panics
+/// Where a promise is broken.
+pub fn run(operations: &[Operation], reclaim: Reclaim, debug: Debug) -> (usize, usize) {
+    let (faults, limit) = (Arc::new(Faults::new()), Arc::new(CommitLimit::none()));
+    let options = Options {
+        reserve_bytes: if cfg!(miri) { 2 << 20 } else { 64 << 20 },
+        root_bytes: Options::default().granule_bytes * if cfg!(miri) { 64 } else { 256 },
+        reclaim,
+        debug,
+        limit: Some(limit.clone()),
+        faults: Some(faults.clone()),
+        ..Options::default()
+    };
+    let space = Space::new(options).expect("a small space");
+    let mut model = Model { space, faults, limit, arenas: Vec::new(), marks: 0 };
+    let (mut allocated, mut refused) = (0, 0);
+    for operation in operations {
+        match model.step(*operation) {
+            Some(true) => allocated += 1,
+            Some(false) => refused += 1,
+            None => {}
+        }
+        model.space.check_deep().unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
+    }
+    for (arena, live) in &model.arenas {
+        assert!(live.iter().all(Live::holds), "a block changed");
+        let statistics = arena.statistics();
+        let requested: usize = live.iter().map(|live| live.layout.size()).sum();
+        assert!(statistics.used_bytes >= requested, "{statistics:?} hold {requested} requested bytes");
+    }
+    model.faults.clear();
+    model.arenas.clear();
+    model.space.trim().expect("no fault is left");
+    model.space.check_deep().expect("sound when empty");
+    assert_eq!((model.space.committed_bytes(), model.limit.committed_bytes(), model.space.arenas()), (0, 0, 0));
+    (allocated, refused)
+}
+
+impl Model {
+    fn arena(&mut self, number: u8) -> Option<&mut (Arena, Vec<Live>)> {
+        let count = self.arenas.len();
+        (count > 0).then(|| &mut self.arenas[usize::from(number) % count])
+    }
+
+    fn next_mark(&mut self) -> u8 {
+        self.marks = self.marks.wrapping_mul(5).wrapping_add(113);
+        self.marks
+    }
+
+    fn step(&mut self, operation: Operation) -> Option<bool> {
+        match operation {
+            Operation::Begin(growth) if self.arenas.len() < 40 => {
+                let arena = self.space.arena(GROWTHS[usize::from(growth) % GROWTHS.len()]);
+                self.arenas.extend(arena.map(|arena| (arena, Vec::new())));
+            }
+            Operation::Allocate(number, size, align) => return self.allocate(number, size, align),
+            Operation::Deallocate(number, nth) => {
+                let (arena, live) = self.arena(number)?;
+                let live = (!live.is_empty()).then(|| live.swap_remove(nth % live.len()))?;
+                assert!(live.holds(), "a block changed");
+                // SAFETY: it was live and has left the model.
+                unsafe { arena.deallocate(live.block, live.layout) };
+            }
+            Operation::Resize(number, nth, size) => self.resize(number, nth, size)?,
+            Operation::Reset(number) => {
+                let (arena, live) = self.arena(number)?;
+                assert!(live.drain(..).all(|live| live.holds()), "a block changed");
+                arena.reset();
+                assert_eq!(arena.statistics().used_bytes, debug_head(arena), "a reset arena has no blocks");
+            }
+            Operation::End(number) if !self.arenas.is_empty() => {
+                let (_arena, live) = self.arenas.swap_remove(usize::from(number) % self.arenas.len());
+                assert!(live.iter().all(Live::holds), "a block changed");
+            }
+            Operation::Trim => {
+                let idle = self.space.idle_bytes();
+                assert!(self.space.trim().is_ok_and(|bytes| bytes == idle) || self.space.idle_bytes() > 0);
+            }
+            Operation::FailCommit(nth) => self.faults.fail(Call::Commit, nth.into(), 1),
+            Operation::FailUncommit(nth) => self.faults.fail(Call::Uncommit, nth.into(), 1),
+            Operation::Limit(kib) => self.limit.set_limit_bytes(if kib == 0 { usize::MAX } else { usize::from(kib) << 10 }),
+            Operation::Begin(_) | Operation::End(_) => {}
+        }
+        None
+    }
+
+    fn allocate(&mut self, number: u8, size: usize, align: u8) -> Option<bool> {
+        let mark = self.next_mark();
+        let layout = Layout::from_size_align(size, 1 << (align % 14)).ok()?;
+        let (arena, live) = self.arena(number)?;
+        let before = arena.statistics();
+        match arena.allocate(layout) {
+            Ok(block) => {
+                assert!(block.addr().get().is_multiple_of(layout.align()), "{layout:?} at {block:p}");
+                let live_block = Live { block, layout, mark };
+                live_block.fill();
+                live.push(live_block);
+                Some(true)
+            }
+            Err(_) => {
+                assert_eq!(arena.statistics(), before, "a refused request changed the arena");
+                Some(false)
+            }
+        }
+    }
+
+    fn resize(&mut self, number: u8, nth: usize, size: usize) -> Option<()> {
+        let (arena, live) = self.arena(number)?;
+        if live.is_empty() {
+            return None;
+        }
+        let nth = nth % live.len();
+        let (old, block) = (live[nth].layout, live[nth].block);
+        let new = Layout::from_size_align(size, old.align()).ok()?;
+        let arena: &Arena = arena;
+        // SAFETY: the block is live with this layout; the model gets the new address.
+        let moved = unsafe { if size >= old.size() { (&arena).grow(block, old, new) } else { (&arena).shrink(block, old, new) } };
+        if let Ok(moved) = moved {
+            let kept = Layout::from_size_align(size.min(old.size()), 1).ok()?;
+            let mark = live[nth].mark;
+            assert!(Live { block: moved.cast(), layout: kept, mark }.holds(), "a moved block lost its contents");
+            live[nth] = Live { block: moved.cast(), layout: new, mark };
+            live[nth].fill();
+        } else {
+            assert!(live[nth].holds(), "a block that could not be resized changed");
+        }
+        Some(())
+    }
+}
+
+/// What debugging aids keep in an arena that is otherwise empty.
+fn debug_head(arena: &Arena) -> usize {
+    if arena.space().options().debug.any() { crate::arena::guarded::HEAD_BYTES } else { 0 }
+}

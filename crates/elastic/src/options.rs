@@ -1,0 +1,115 @@
+//! What a space is made with.
+
+use crate::Error;
+use crate::pool::shape::Shape;
+use heaplab_address_space::{CommitLimit, Faults, page_bytes};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// When memory that no arena uses goes back to the kernel.
+///
+/// Giving back costs a system call a contiguous range and a page fault a page when it is used again; not giving back costs
+/// memory. An arena's death under [`Reclaim::AtReturn`] bears the calls itself; [`Reclaim::Background`] is for whoever
+/// cannot wait, [`Reclaim::AtTrim`] for whoever knows the right moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reclaim {
+    /// When an arena dies, as soon as more than `keep_bytes` are idle; down to half of that.
+    AtReturn {
+        /// What may stay committed though nobody uses it.
+        keep_bytes: usize,
+    },
+    /// Only when [`Space::trim`](crate::Space::trim) is called.
+    AtTrim,
+    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A forked child has no such
+    /// thread; call `trim` there.
+    Background {
+        /// How long memory may lie idle, about.
+        interval: Duration,
+        /// What may stay committed though nobody uses it.
+        keep_bytes: usize,
+    },
+}
+
+impl Default for Reclaim {
+    fn default() -> Reclaim {
+        Reclaim::AtReturn { keep_bytes: 256 << 10 }
+    }
+}
+
+/// Aids against memory errors, all off by default. With any of them on, an arena's fast path is closed and each
+/// allocation takes the checked one; off, they cost nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Debug {
+    /// A known word behind each block, looked at when the block is given back, when its arena dies or is reset, and by
+    /// [`Arena::check`](crate::Arena::check). A changed one panics and names the block.
+    pub canaries: bool,
+    /// An inaccessible page behind each block: a write beyond its end faults at once. Three pages a block.
+    pub guard_pages: bool,
+    /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset.
+    pub poison: bool,
+    /// Nothing given back is used again while its arena lives.
+    pub no_reuse: bool,
+}
+
+impl Debug {
+    /// Whether any is on.
+    pub(crate) fn any(&self) -> bool {
+        self.canaries || self.guard_pages || self.poison || self.no_reuse
+    }
+}
+
+/// What a space is made with. Start from [`Options::default`].
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. Default 64 GB.
+    pub reserve_bytes: usize,
+    /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
+    pub root_bytes: usize,
+    /// What is committed and given back at a time, a power of two of at least a page. Small chunks are made of 64ths of it,
+    /// so a larger granule makes fewer system calls and wastes more. Default: a page.
+    pub granule_bytes: usize,
+    /// When idle memory goes back.
+    pub reclaim: Reclaim,
+    /// How much may be committed; share one between spaces, or keep it to change it later. Default: no limit.
+    pub limit: Option<Arc<CommitLimit>>,
+    /// Let the kernel back the space with huge pages where it wants to: faster to fill, but it then gives 2 MB for a byte. Default: no.
+    pub huge_pages: bool,
+    /// Aids against memory errors.
+    pub debug: Debug,
+    /// Faults for tests.
+    pub faults: Option<Arc<Faults>>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            reserve_bytes: 64 << 30,
+            root_bytes: (16 << 20).max(page_bytes() * 256),
+            granule_bytes: page_bytes(),
+            reclaim: Reclaim::default(),
+            limit: None,
+            huge_pages: false,
+            debug: Debug::default(),
+            faults: None,
+        }
+    }
+}
+
+impl Options {
+    /// The geometry these options ask for.
+    pub(crate) fn shape(&self) -> Result<Shape, Error> {
+        let wrong = |what, found, expected| Error::Options { what, found, expected };
+        if !self.granule_bytes.is_power_of_two() || self.granule_bytes < page_bytes() {
+            return Err(wrong("granule_bytes", self.granule_bytes, "a power of two of at least a page"));
+        }
+        let least = self.granule_bytes.saturating_mul(64);
+        if !self.root_bytes.is_power_of_two() || self.root_bytes < least || self.root_bytes > 1 << 40 {
+            return Err(wrong("root_bytes", self.root_bytes, "a power of two of at least 64 granules and at most 1 TB"));
+        }
+        let reserve = || wrong("reserve_bytes", self.reserve_bytes, "at least 1, and at most 2^31 64ths of a granule");
+        if self.reserve_bytes == 0 {
+            return Err(reserve());
+        }
+        Shape::new(self.granule_bytes, self.root_bytes, self.reserve_bytes.div_ceil(self.root_bytes)).ok_or_else(reserve)
+    }
+}

@@ -1,0 +1,189 @@
+//! Large chunks: buddy chunks of whole granules, and runs of whole roots for blocks that no root holds.
+//!
+//! A large chunk is committed from its end downwards, because arenas allocate downwards; how far is known to its owner,
+//! and to [`Kept`] while nobody owns it.
+
+use super::{Memory, Pool};
+use crate::error::Error;
+use heaplab_buddy::marks::mark;
+use heaplab_buddy::{ChunkId, Level};
+use std::ops::Range;
+
+/// Chunks that came back committed and wait for the next owner: by level, the last one first.
+#[derive(Debug, Default)]
+pub struct Kept(Vec<Vec<(ChunkId, usize)>>);
+
+impl Kept {
+    /// Adds a chunk with its committed bytes.
+    pub fn put(&mut self, level: Level, chunk: ChunkId, committed_bytes: usize) {
+        if self.0.len() <= level.index() {
+            self.0.resize_with(level.index() + 1, Vec::new);
+        }
+        self.0[level.index()].push((chunk, committed_bytes));
+    }
+
+    /// Takes a chunk of `level`, or of at most two levels larger: address space is cheaper than page faults.
+    pub fn take(&mut self, level: Level) -> Option<(ChunkId, usize)> {
+        (level.0.saturating_sub(2)..=level.0).rev().find_map(|level| self.0.get_mut(usize::from(level))?.pop())
+    }
+
+    /// Takes one of the largest.
+    pub fn take_largest(&mut self) -> Option<(ChunkId, usize)> {
+        self.0.iter_mut().find_map(Vec::pop)
+    }
+
+    /// All of them, with their levels.
+    pub fn iter(&self) -> impl Iterator<Item = (Level, ChunkId, usize)> + '_ {
+        let levels = self.0.iter().enumerate();
+        levels.flat_map(|(level, chunks)| chunks.iter().map(move |(chunk, bytes)| (Level(level as u8), *chunk, *bytes)))
+    }
+}
+
+/// A large chunk in an owner's hands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Large {
+    /// Its offsets.
+    pub range: Range<usize>,
+    /// Committed, counted from its end.
+    pub committed_bytes: usize,
+    /// Its header; of a run of roots, that of the first one.
+    pub chunk: ChunkId,
+}
+
+impl Pool {
+    /// A free chunk of `level`, uncommitted, in use from now on.
+    pub(super) fn take_chunk(&mut self, level: Level) -> Option<ChunkId> {
+        let chunk = match self.chunks.take_same_or_larger(level, 0) {
+            Some(chunk) => chunk,
+            None => {
+                let root = self.chunks.areas();
+                if root == self.shape.roots {
+                    mark("address space exhausted");
+                    return None;
+                }
+                self.chunks.add_root((root * self.shape.root_bytes()) as u64)
+            }
+        };
+        if self.chunks.level(chunk) < level {
+            self.chunks.split(chunk, level);
+        }
+        self.chunks.set_in_use(chunk);
+        Some(chunk)
+    }
+
+    /// An uncommitted chunk comes back and merges.
+    pub(super) fn return_chunk(&mut self, chunk: ChunkId) {
+        self.chunks.set_free(chunk);
+        let whole = self.chunks.merge(chunk).unwrap_or(chunk);
+        self.chunks.add_free(whole);
+    }
+
+    /// A chunk of at least `bytes`, of which the last `committed_bytes` (whole granules) are committed at least.
+    pub fn take_large(&mut self, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+        let Some(level) = self.shape.geometry.level_fitting(bytes) else {
+            return self.take_roots(bytes, committed_bytes, memory);
+        };
+        let (chunk, kept_bytes) = match self.kept.take(level) {
+            Some((chunk, kept)) => (chunk, kept),
+            None => {
+                let exhausted = Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
+                (self.take_chunk(level).ok_or(exhausted)?, 0)
+            }
+        };
+        let start = self.chunks.offset(chunk) as usize;
+        let mut large = Large { range: start..start + self.chunks.bytes(chunk), committed_bytes: kept_bytes, chunk };
+        self.idle_bytes -= kept_bytes;
+        self.large_bytes += kept_bytes;
+        self.counts.chunks_taken += 1;
+        if let Err(error) = self.commit_large(&mut large, committed_bytes, memory) {
+            self.return_large(large);
+            return Err(error);
+        }
+        Ok(large)
+    }
+
+    /// Commits a large chunk as far as `committed_bytes` from its end, whole granules; a no-op where that is so already.
+    pub fn commit_large(&mut self, large: &mut Large, committed_bytes: usize, memory: &impl Memory) -> Result<(), Error> {
+        debug_assert!(committed_bytes <= large.range.len() && committed_bytes.is_multiple_of(self.shape.granule_bytes()));
+        if committed_bytes > large.committed_bytes {
+            memory.commit(large.range.end - committed_bytes..large.range.end - large.committed_bytes)?;
+            self.large_bytes += committed_bytes - large.committed_bytes;
+            large.committed_bytes = committed_bytes;
+        }
+        Ok(())
+    }
+
+    /// Takes a large chunk back. What of it is committed waits for the next owner, or for [`Pool::claim`].
+    pub fn return_large(&mut self, large: Large) {
+        self.large_bytes -= large.committed_bytes;
+        self.counts.chunks_returned += 1;
+        let root_bytes = self.shape.root_bytes();
+        if large.range.len() > root_bytes {
+            self.return_roots(large);
+        } else if large.committed_bytes == 0 {
+            self.return_chunk(large.chunk);
+        } else {
+            self.idle_bytes += large.committed_bytes;
+            self.kept.put(self.chunks.level(large.chunk), large.chunk, large.committed_bytes);
+        }
+    }
+
+    /// Neighbouring whole roots for a block that no root holds.
+    fn take_roots(&mut self, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+        let root_bytes = self.shape.root_bytes();
+        let count = bytes.div_ceil(root_bytes);
+        let exhausted = Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
+        let free = |pool: &Pool, root: usize| {
+            let chunk = pool.chunks.area(root).next();
+            // A root that was never added is free too.
+            chunk.is_none_or(|chunk| pool.chunks.is_free(chunk) && pool.chunks.level(chunk) == Level::ROOT)
+        };
+        let mut run = 0;
+        let last = (0..self.shape.roots).find(|root| {
+            run = if free(self, *root) { run + 1 } else { 0 };
+            run == count
+        });
+        let first = last.ok_or(exhausted)? + 1 - count;
+        mark("a block larger than a root chunk");
+        for root in self.chunks.areas()..first {
+            let chunk = self.chunks.add_root((root * root_bytes) as u64);
+            self.chunks.add_free(chunk);
+        }
+        for root in first..first + count {
+            let added = self.chunks.area(root).next();
+            let chunk = match added {
+                Some(chunk) => {
+                    self.chunks.remove_free(chunk);
+                    chunk
+                }
+                None => self.chunks.add_root((root * root_bytes) as u64),
+            };
+            self.chunks.set_in_use(chunk);
+        }
+        let chunk = self.chunks.area(first).next().expect("added above");
+        let start = first * root_bytes;
+        let mut large = Large { range: start..start + count * root_bytes, committed_bytes: 0, chunk };
+        self.counts.chunks_taken += 1;
+        if let Err(error) = self.commit_large(&mut large, committed_bytes, memory) {
+            self.return_large(large);
+            return Err(error);
+        }
+        Ok(large)
+    }
+
+    /// Each root of a run comes back by itself.
+    fn return_roots(&mut self, large: Large) {
+        let root_bytes = self.shape.root_bytes();
+        let first_committed = large.range.end - large.committed_bytes;
+        for start in large.range.clone().step_by(root_bytes) {
+            let chunk = self.chunks.area(start / root_bytes).next().expect("a root in use");
+            let committed = (start + root_bytes).saturating_sub(first_committed.max(start));
+            if committed == 0 {
+                self.return_chunk(chunk);
+            } else {
+                self.idle_bytes += committed;
+                self.kept.put(Level::ROOT, chunk, committed);
+            }
+        }
+    }
+}

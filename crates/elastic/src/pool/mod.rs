@@ -1,0 +1,322 @@
+//! The pool: who has which lines, granules and chunks. It keeps books and touches no memory, so that it runs under Miri
+//! and loom; what it decides about commit and uncommit is carried out by whoever holds it.
+//!
+//! Two sizes of chunks: up to a granule, runs of lines in shared granules ([`region`]); above, buddy chunks of whole
+//! granules, committed from the top downwards as the arena grows ([`Pool::take_large`]). The buddy tree holds only
+//! uncommitted chunks: one that comes back with memory waits in `kept` until it is used again or uncommitted.
+//!
+//! Giving memory back takes three steps, so that no system call is made under the pool's lock: [`Pool::claim`] takes free
+//! committed ranges out of circulation, the holder uncommits them, [`Pool::settle`] puts them back.
+
+pub mod bits;
+pub mod check;
+pub mod large;
+pub mod region;
+pub mod shape;
+
+use crate::error::Error;
+use bits::{Set, span};
+use heaplab_buddy::marks::mark;
+use heaplab_buddy::{ChunkId, Chunks};
+use large::Kept;
+use region::{Holes, Region, Regions, free_below, lines_mask, top_of_run};
+use shape::{GRANULE_LINES, REGION_GRANULES, Shape};
+use std::ops::Range;
+
+/// What commits memory: the reservation, or a test's stand-in.
+pub trait Memory {
+    /// Commits a range of offsets of which nothing is committed; nothing has changed after an error.
+    fn commit(&self, range: Range<usize>) -> Result<(), Error>;
+}
+
+/// A run of lines within one granule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lines {
+    /// The lowest one, counted from the reservation's base.
+    pub first: u32,
+    /// How many.
+    pub count: u32,
+}
+
+/// A free range on its way to the kernel.
+#[derive(Clone, Debug)]
+pub enum Claim {
+    /// Granules of a region: its number, and one bit each.
+    Granules(usize, u64),
+    /// A chunk and its committed bytes, counted from its end.
+    Chunk(ChunkId, usize),
+}
+
+impl Claim {
+    /// The claim in two: what lies in the ranges that were uncommitted, and the rest.
+    pub fn split(&self, uncommitted: &[Range<usize>], shape: Shape) -> Vec<(Claim, bool)> {
+        match *self {
+            Claim::Chunk(..) => vec![(self.clone(), !uncommitted.is_empty())],
+            Claim::Granules(number, granules) => {
+                let base = number * REGION_GRANULES as usize;
+                let bits = |range: &Range<usize>| {
+                    span((range.start / shape.granule_bytes() - base) as u32, (range.len() / shape.granule_bytes()) as u32)
+                };
+                let gone = uncommitted.iter().map(bits).fold(0, |all, bits| all | bits);
+                let parts = [(gone, true), (granules & !gone, false)];
+                parts.into_iter().filter(|part| part.0 != 0).map(|(bits, gone)| (Claim::Granules(number, bits), gone)).collect()
+            }
+        }
+    }
+}
+
+/// What the pool did, counted since the beginning.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct Counts {
+    /// Chunks handed out.
+    pub chunks_taken: u64,
+    /// Chunks that came back.
+    pub chunks_returned: u64,
+    /// Chunks enlarged in place.
+    pub chunks_enlarged: u64,
+    /// Granules handed out that were still committed.
+    pub warm_granules: u64,
+    /// Granules that had to be committed first.
+    pub cold_granules: u64,
+    /// Regions begun.
+    pub regions_begun: u64,
+    /// Regions that went back to the buddy tree.
+    pub regions_ended: u64,
+}
+
+/// All of the pool's books.
+#[derive(Debug)]
+pub struct Pool {
+    shape: Shape,
+    chunks: Chunks,
+    regions: Regions,
+    holes: Holes,
+    /// Regions with a free granule, and of those the ones with a committed free granule.
+    open: Set,
+    warm: Set,
+    kept: Kept,
+    /// Committed bytes that nobody uses.
+    idle_bytes: usize,
+    /// Committed bytes of large chunks in use.
+    large_bytes: usize,
+    counts: Counts,
+}
+
+impl Pool {
+    /// Everything free and uncommitted.
+    pub fn new(shape: Shape) -> Pool {
+        Pool {
+            shape,
+            chunks: Chunks::new(shape.geometry, shape.granule_bytes()),
+            regions: Regions::default(),
+            holes: Holes::default(),
+            open: Set::default(),
+            warm: Set::default(),
+            kept: Kept::default(),
+            idle_bytes: 0,
+            large_bytes: 0,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Committed bytes that nobody uses.
+    pub fn idle_bytes(&self) -> usize {
+        self.idle_bytes
+    }
+
+    /// What was done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    /// Takes at least `need` and at most `want` lines in one granule: from the granule whose longest free run is the
+    /// shortest of at least `hole` lines, or from a new one.
+    pub fn take_lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
+        debug_assert!(0 < need && need <= want.min(GRANULE_LINES));
+        let found = self.holes.best(hole.max(need));
+        let (granule, run) = match found {
+            Some(found) => found,
+            None => match self.take_granule(memory) {
+                Ok(granule) => (granule, GRANULE_LINES),
+                // There is no new granule to be had, but there may be a smaller hole.
+                Err(error) => match self.holes.best(need) {
+                    Some(found) => {
+                        mark("no new granule: a chunk in a smaller hole");
+                        found
+                    }
+                    None => return Err(error),
+                },
+            },
+        };
+        let count = want.min(run);
+        let free_lines = self.regions.free_lines(granule);
+        let line = top_of_run(free_lines, run, count);
+        self.holes.set_free_lines(&mut self.regions, granule, free_lines & !lines_mask(line, count));
+        self.counts.chunks_taken += 1;
+        Ok(Lines { first: granule * GRANULE_LINES + line, count })
+    }
+
+    /// Takes up to `want` free lines directly below `first`, if there are `need` of them in its granule: returns how many.
+    pub fn take_below(&mut self, first: u32, need: u32, want: u32) -> Option<u32> {
+        let (granule, line) = (first / GRANULE_LINES, first % GRANULE_LINES);
+        let free_lines = self.regions.free_lines(granule);
+        let free = free_below(free_lines, line);
+        if free < need {
+            return None;
+        }
+        let count = want.min(free);
+        self.holes.set_free_lines(&mut self.regions, granule, free_lines & !lines_mask(line - count, count));
+        self.counts.chunks_enlarged += 1;
+        Some(count)
+    }
+
+    /// Takes a small chunk back.
+    pub fn return_small(&mut self, lines: Lines) {
+        self.counts.chunks_returned += 1;
+        self.return_lines(lines);
+    }
+
+    /// Takes lines back. Their granule becomes free when they were its last.
+    fn return_lines(&mut self, lines: Lines) {
+        let (granule, line) = (lines.first / GRANULE_LINES, lines.first % GRANULE_LINES);
+        let before = self.regions.free_lines(granule);
+        let returned = lines_mask(line, lines.count);
+        debug_assert!(before & returned == 0, "lines {lines:?} are free already");
+        self.holes.set_free_lines(&mut self.regions, granule, before | returned);
+        if before | returned == u64::MAX {
+            self.return_granule(granule);
+        }
+    }
+
+    /// A granule of its own: a committed one where there is one.
+    fn take_granule(&mut self, memory: &impl Memory) -> Result<u32, Error> {
+        if let Some(number) = self.warm.first() {
+            let region = self.regions.region(number);
+            let bit = (region.free & region.warm).trailing_zeros();
+            region.free &= !(1 << bit);
+            region.warm &= !(1 << bit);
+            self.idle_bytes -= self.shape.granule_bytes();
+            self.counts.warm_granules += 1;
+            self.note(number);
+            return Ok(number as u32 * REGION_GRANULES + bit);
+        }
+        let number = match self.open.first() {
+            Some(number) => number,
+            None => self.begin_region()?,
+        };
+        let bit = self.regions.region(number).free.trailing_zeros();
+        let granule = number as u32 * REGION_GRANULES + bit;
+        if let Err(error) = memory.commit(self.shape.granules(granule, 1)) {
+            self.end_region_if_empty(number);
+            return Err(error);
+        }
+        self.regions.region(number).free &= !(1 << bit);
+        self.counts.cold_granules += 1;
+        self.note(number);
+        Ok(granule)
+    }
+
+    fn return_granule(&mut self, granule: u32) {
+        let (number, bit) = ((granule / REGION_GRANULES) as usize, granule % REGION_GRANULES);
+        let region = self.regions.region(number);
+        region.free |= 1 << bit;
+        region.warm |= 1 << bit;
+        self.idle_bytes += self.shape.granule_bytes();
+        self.note(number);
+    }
+
+    /// Brings the sets of regions up to date with one of them.
+    fn note(&mut self, number: usize) {
+        let region = self.regions.region(number);
+        let (free, warm) = (region.free != 0, region.free & region.warm != 0);
+        self.open.put(number, free);
+        self.warm.put(number, warm);
+    }
+
+    fn begin_region(&mut self) -> Result<usize, Error> {
+        let level = self.shape.geometry.level_fitting(self.shape.region_bytes()).expect("a root holds a region");
+        let chunk = self
+            .take_chunk(level)
+            .ok_or(Error::AddressSpace { asked_bytes: self.shape.region_bytes(), reserved_bytes: self.shape.reserved_bytes() })?;
+        let number = self.chunks.offset(chunk) as usize / self.shape.region_bytes();
+        self.regions.insert(number, Region::new(chunk));
+        self.counts.regions_begun += 1;
+        self.note(number);
+        Ok(number)
+    }
+
+    /// A region of which everything is free and nothing committed is a buddy chunk again.
+    fn end_region_if_empty(&mut self, number: usize) {
+        let region = self.regions.region(number);
+        if region.free != u64::MAX || region.warm != 0 {
+            return;
+        }
+        let chunk = self.regions.remove(number).chunk;
+        self.open.put(number, false);
+        self.warm.put(number, false);
+        self.counts.regions_ended += 1;
+        self.return_chunk(chunk);
+        mark("a region went back to the buddy tree");
+    }
+
+    /// Takes something out of circulation that is committed and free, at most one region's granules or one chunk.
+    pub fn claim(&mut self) -> Option<Claim> {
+        if let Some((chunk, committed)) = self.kept.take_largest() {
+            self.idle_bytes -= committed;
+            return Some(Claim::Chunk(chunk, committed));
+        }
+        let number = self.warm.first()?;
+        let region = self.regions.region(number);
+        let granules = region.free & region.warm;
+        region.free &= !granules;
+        self.idle_bytes -= granules.count_ones() as usize * self.shape.granule_bytes();
+        self.note(number);
+        Some(Claim::Granules(number, granules))
+    }
+
+    /// The ranges of offsets that a claim is about.
+    pub fn ranges(&self, claim: &Claim) -> Vec<Range<usize>> {
+        match *claim {
+            Claim::Chunk(chunk, committed) => {
+                let end = self.chunks.offset(chunk) as usize + self.chunks.bytes(chunk);
+                Vec::from_iter([end - committed..end])
+            }
+            Claim::Granules(number, mut granules) => {
+                let mut ranges = Vec::new();
+                while granules != 0 {
+                    let first = granules.trailing_zeros();
+                    let count = (granules >> first).trailing_ones();
+                    ranges.push(self.shape.granules(number as u32 * REGION_GRANULES + first, count));
+                    granules &= !span(first, count);
+                }
+                ranges
+            }
+        }
+    }
+
+    /// Puts a claim back: uncommitted, or as it was where the kernel refused.
+    pub fn settle(&mut self, claim: Claim, uncommitted: bool) {
+        if !uncommitted {
+            mark("the kernel refused to take memory back");
+        }
+        match claim {
+            Claim::Chunk(chunk, _) if uncommitted => self.return_chunk(chunk),
+            Claim::Chunk(chunk, committed) => {
+                self.idle_bytes += committed;
+                self.kept.put(self.chunks.level(chunk), chunk, committed);
+            }
+            Claim::Granules(number, granules) => {
+                let region = self.regions.region(number);
+                region.free |= granules;
+                if uncommitted {
+                    region.warm &= !granules;
+                } else {
+                    self.idle_bytes += granules.count_ones() as usize * self.shape.granule_bytes();
+                }
+                self.note(number);
+                self.end_region_if_empty(number);
+            }
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! Regions: 64 granules that are handed out one by one, and their lines run by run; and the lists of granules that still
+//! have free lines, one list a length of the longest free run.
+//!
+//! This is what keeps one survivor from pinning 64 KB: an arena of 2 KB has a run of lines in one page or two, next to
+//! runs of others, and when all runs of a page are free the page goes back, whatever its neighbours do. The idea of lines
+//! in blocks is Immix's (Blackburn and McKinley 2008); there a collector evacuates, here nothing moves, so a line is 64 bytes.
+
+use super::bits::{longest_run, span, starts_of_runs};
+use super::shape::{GRANULE_LINES, REGION_GRANULES};
+use heaplab_buddy::ChunkId;
+
+/// No granule.
+const NONE: u32 = u32::MAX;
+
+/// A granule of a region.
+#[derive(Clone, Copy, Debug)]
+pub struct Granule {
+    /// One bit a line; all ones in a granule that is free itself.
+    pub free_lines: u64,
+    /// Neighbours in the list of its longest run.
+    prev: u32,
+    next: u32,
+}
+
+/// 64 granules.
+#[derive(Debug)]
+pub struct Region {
+    /// The buddy chunk it is made of.
+    pub chunk: ChunkId,
+    /// Granules that nobody has.
+    pub free: u64,
+    /// Of those, the ones that are committed.
+    pub warm: u64,
+    /// Each of them.
+    pub granules: [Granule; REGION_GRANULES as usize],
+}
+
+impl Region {
+    /// All free and uncommitted.
+    pub fn new(chunk: ChunkId) -> Box<Region> {
+        let granule = Granule { free_lines: u64::MAX, prev: NONE, next: NONE };
+        Box::new(Region { chunk, free: u64::MAX, warm: 0, granules: [granule; REGION_GRANULES as usize] })
+    }
+}
+
+/// Regions by number, and their granules by number over all regions.
+#[derive(Debug, Default)]
+pub struct Regions(Vec<Option<Box<Region>>>);
+
+impl Regions {
+    /// The region of that number, where there is one.
+    pub fn get(&self, region: usize) -> Option<&Region> {
+        self.0.get(region)?.as_deref()
+    }
+
+    /// The region of that number.
+    pub fn region(&mut self, region: usize) -> &mut Region {
+        self.0[region].as_deref_mut().expect("a region")
+    }
+
+    /// The region of a granule.
+    pub fn of(&mut self, granule: u32) -> &mut Region {
+        self.region((granule / REGION_GRANULES) as usize)
+    }
+
+    fn granule(&mut self, granule: u32) -> &mut Granule {
+        &mut self.of(granule).granules[(granule % REGION_GRANULES) as usize]
+    }
+
+    /// A granule's free lines.
+    pub fn free_lines(&mut self, granule: u32) -> u64 {
+        self.granule(granule).free_lines
+    }
+
+    /// Adds a region.
+    pub fn insert(&mut self, number: usize, region: Box<Region>) {
+        if self.0.len() <= number {
+            self.0.resize_with(number + 1, || None);
+        }
+        debug_assert!(self.0[number].is_none());
+        self.0[number] = Some(region);
+    }
+
+    /// Takes a region away.
+    pub fn remove(&mut self, number: usize) -> Box<Region> {
+        self.0[number].take().expect("a region")
+    }
+
+    /// All of them with their numbers.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Region)> {
+        self.0.iter().enumerate().filter_map(|(number, region)| Some((number, region.as_deref()?)))
+    }
+
+    /// Bytes of the table itself.
+    pub fn table_bytes(&self) -> usize {
+        self.0.capacity() * size_of::<Option<Box<Region>>>() + self.0.iter().flatten().count() * size_of::<Region>()
+    }
+}
+
+/// Granules with free lines, by the length of their longest free run (1 to 63).
+#[derive(Debug)]
+pub struct Holes {
+    heads: [u32; GRANULE_LINES as usize],
+    /// Bit n: there is one with a longest run of n.
+    present: u64,
+}
+
+impl Default for Holes {
+    fn default() -> Holes {
+        Holes { heads: [NONE; GRANULE_LINES as usize], present: 0 }
+    }
+}
+
+impl Holes {
+    /// A granule whose longest free run is the shortest of at least `lines`, with that length.
+    pub fn best(&self, lines: u32) -> Option<(u32, u32)> {
+        if lines >= GRANULE_LINES {
+            return None;
+        }
+        let fitting = self.present & (u64::MAX << lines);
+        let length = fitting.trailing_zeros();
+        (fitting != 0).then(|| (self.heads[length as usize], length))
+    }
+
+    /// Changes which lines of a granule in use are free, and with it the list the granule is in.
+    pub fn set_free_lines(&mut self, regions: &mut Regions, granule: u32, free_lines: u64) {
+        let was = regions.granule(granule).free_lines;
+        let (before, after) = (longest_run(was), longest_run(free_lines));
+        regions.granule(granule).free_lines = free_lines;
+        if before != after {
+            self.unlink(regions, granule, before);
+            self.link(regions, granule, after);
+        }
+    }
+
+    fn link(&mut self, regions: &mut Regions, granule: u32, length: u32) {
+        if length == 0 || length == GRANULE_LINES {
+            return;
+        }
+        let next = std::mem::replace(&mut self.heads[length as usize], granule);
+        let entry = regions.granule(granule);
+        (entry.prev, entry.next) = (NONE, next);
+        if next != NONE {
+            regions.granule(next).prev = granule;
+        }
+        self.present |= 1 << length;
+    }
+
+    fn unlink(&mut self, regions: &mut Regions, granule: u32, length: u32) {
+        if length == 0 || length == GRANULE_LINES {
+            return;
+        }
+        let Granule { prev, next, .. } = *regions.granule(granule);
+        if prev == NONE {
+            self.heads[length as usize] = next;
+            if next == NONE {
+                self.present &= !(1 << length);
+            }
+        } else {
+            regions.granule(prev).next = next;
+        }
+        if next != NONE {
+            regions.granule(next).prev = prev;
+        }
+    }
+
+    /// How many granules each list holds, for checks: (length, granules).
+    pub fn walk(&self, regions: &mut Regions) -> Vec<(u32, u32)> {
+        let mut found = Vec::new();
+        for length in 1..GRANULE_LINES {
+            let mut at = self.heads[length as usize];
+            while at != NONE {
+                found.push((length, at));
+                at = regions.granule(at).next;
+            }
+        }
+        found
+    }
+}
+
+/// The topmost `lines` of the topmost run of at least `run` free ones: their lowest line. `lines <= run`.
+pub fn top_of_run(free_lines: u64, run: u32, lines: u32) -> u32 {
+    let start = 63 - starts_of_runs(free_lines, run).leading_zeros();
+    start + run - lines
+}
+
+/// How many lines directly below `line` are free.
+pub fn free_below(free_lines: u64, line: u32) -> u32 {
+    if line == 0 { 0 } else { (free_lines << (64 - line)).leading_ones().min(line) }
+}
+
+/// Ones for `lines` lines from `line` on.
+pub fn lines_mask(line: u32, lines: u32) -> u64 {
+    span(line, lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_taken_from_the_top_of_a_run() {
+        assert_eq!(top_of_run(u64::MAX, 64, 1), 63);
+        assert_eq!(top_of_run(0b0111_0011, 3, 2), 5);
+        assert_eq!(top_of_run(0b0111_0011, 3, 3), 4);
+        assert_eq!(free_below(0b0111_0011, 7), 3);
+        assert_eq!(free_below(0b0111_0011, 5), 1);
+        assert_eq!(free_below(0b0111_0011, 4), 0);
+        assert_eq!((free_below(u64::MAX, 63), free_below(u64::MAX, 0), free_below(0, 63)), (63, 0, 0));
+    }
+}

@@ -1,0 +1,3 @@
+//! Arenas as a user sees them.
+
+mod model;
