@@ -152,8 +152,6 @@ impl FreeList {
                 let heads = unsafe { (*bins).heads };
                 heads.into_iter().flat_map(walk).for_each(|(node, Node { bytes, .. })| see(piece(node, bytes)));
             }
-                unsafe { (*bins).heads }.into_iter().flat_map(walk).for_each(|(node, Node { bytes, .. })| see(piece(node, bytes)))
-            }
             None => self.list().for_each(|(node, Node { bytes, .. })| see(piece(node, bytes))),
         }
     }

@@ -280,7 +280,7 @@ impl Pool {
         match *claim {
             Claim::Chunk(chunk, committed) => {
                 let end = self.chunks.offset(chunk) as usize + self.chunks.bytes(chunk);
-                Vec::from_iter([end - committed..end])
+                std::iter::once(end - committed..end).collect()
             }
             Claim::Granules(number, mut granules) => {
                 let mut ranges = Vec::new();
