@@ -12,6 +12,7 @@ mod heaptrack;
 pub mod jvm_log;
 mod lines;
 mod logalloc;
+pub mod metaspace_trace;
 mod text;
 
 pub use text::TextWriter;
@@ -40,6 +41,8 @@ pub enum Format {
     Heaptrack,
     /// A JVM's log of its metaspace (`-Xlog:metaspace*=trace`), JDK 17 to 25.
     JvmLog,
+    /// A metaspace workload without addresses (traces/metaspace): `#metaspace-trace 1`.
+    MetaspaceTrace,
 }
 
 /// How to import.
@@ -70,7 +73,7 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
             return Err(TraceError::Malformed {
                 path: options.name.clone(),
                 place: "line 1".into(),
-                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack or a JVM's log (name it with --format)"
+                expected: "heap-replay-text, Android memory_replay, Firefox logalloc, heaptrack, a JVM's log or a metaspace trace (name it with --format)"
                     .into(),
                 found: format!("\"{}\"", lines::shown(start)),
             });
@@ -80,13 +83,16 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
     if format == Format::JvmLog {
         return jvm_log::import(lines, options, sink);
     }
+    if format == Format::MetaspaceTrace {
+        return metaspace_trace::import(lines, options, sink);
+    }
     let book = Book::new(options, sink);
     match format {
         Format::Text => text::import(lines, book),
         Format::Android => android::import(lines, book),
         Format::Logalloc => logalloc::import(lines, book),
         Format::Heaptrack => heaptrack::import(lines, book),
-        Format::JvmLog => unreachable!("imported above"),
+        Format::JvmLog | Format::MetaspaceTrace => unreachable!("imported above"),
     }
 }
 
@@ -98,6 +104,9 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     let (first, second) = (words.next()?, words.next().unwrap_or_default());
     if line.starts_with("# heap-replay-text") || (first.len() == 1 && "acmrf".contains(first) && number(second)) {
         return Some(Format::Text);
+    }
+    if line.starts_with(metaspace_trace::HEADER) {
+        return Some(Format::MetaspaceTrace);
     }
     if line.starts_with('[') && line.contains(']') {
         return Some(Format::JvmLog);

@@ -18,6 +18,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
+pub(super) use state::type_name;
 pub use state::{Counts, Importer};
 
 use super::lines::Lines;

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 /// What of a bundle a program depends on.
-const COMPILED_FROM: [&str; 3] = ["events.parquet", "marks.parquet", "meta.json"];
+const COMPILED_FROM: [&str; 4] = ["events.parquet", "arenas.parquet", "marks.parquet", "meta.json"];
 
 /// The replay program of `bundle`, compiled if there is none that fits.
 pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceError> {

@@ -1,7 +1,7 @@
 //! Events in, words out, in one pass. Memory grows with the objects that are live, never with the events.
 
 use super::encoding::{self, ALIGN_LOG2_MAX, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX};
-use super::file::{Checkpoint, Facts, Writer};
+use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
 use crate::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 use hashbrown::HashMap;
@@ -26,6 +26,7 @@ struct Compiler {
     threads: HashMap<u32, u32>,
     thread: u32,
     regions: HashMap<u32, u32>,
+    kinds: HashMap<RegionKind, u32>,
     /// Objects born in each arena that is alive; those freed since are dropped when they are more than half.
     members: HashMap<u32, (Vec<ObjectId>, usize)>,
     live_bytes: u64,
@@ -77,7 +78,7 @@ impl Compiler {
             return Ok(());
         }
         match event.op {
-            Op::Alloc => self.birth(event, row, origin)?,
+            Op::Alloc => self.birth(event, tables, row, origin)?,
             Op::Free => {
                 self.switch_thread(event.thread, row, origin)?;
                 let Some(dead) = self.live.remove(&event.object) else {
@@ -99,7 +100,7 @@ impl Compiler {
             }
             Op::ArenaBirth => {
                 self.switch_thread(event.thread, row, origin)?;
-                self.region(event.arena, row, origin)?;
+                self.region(event.arena, tables, row, origin)?;
             }
             Op::ArenaDeath => self.region_death(event, row, origin)?,
             Op::Mark => {
@@ -113,10 +114,10 @@ impl Compiler {
         Ok(())
     }
 
-    fn birth(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+    fn birth(&mut self, event: &Event, tables: &Tables, row: u64, origin: &Path) -> Result<(), TraceError> {
         self.switch_thread(event.thread, row, origin)?;
         check_request(event, row, origin)?;
-        let region = self.region(event.arena, row, origin)?;
+        let region = self.region(event.arena, tables, row, origin)?;
         let slot = self.slots.take(self.thread);
         if u64::from(slot) >= SLOTS_MAX {
             return Err(limit(origin, row, "objects live at once", u64::from(slot) + 1, SLOTS_MAX));
@@ -186,7 +187,7 @@ impl Compiler {
     }
 
     /// The dense number of the bundle's `arena`, which begins here where it is new.
-    fn region(&mut self, arena: u32, row: u64, origin: &Path) -> Result<u32, TraceError> {
+    fn region(&mut self, arena: u32, tables: &Tables, row: u64, origin: &Path) -> Result<u32, TraceError> {
         if arena == 0 {
             return Ok(0);
         }
@@ -198,8 +199,25 @@ impl Compiler {
             return Err(limit(origin, row, "arenas", self.facts.regions.into(), (REGIONS_MAX - 1).into()));
         }
         self.regions.insert(arena, self.facts.regions);
+        if self.facts.kind_of_region.is_empty() {
+            self.note_kind(tables, 0);
+        }
+        self.note_kind(tables, arena);
         encoding::encode(&mut self.words, Step::RegionBirth { region: self.facts.regions });
         Ok(self.facts.regions)
+    }
+
+    /// The next region is the bundle's `arena`.
+    fn note_kind(&mut self, tables: &Tables, arena: u32) {
+        let row = tables.arenas.get(arena as usize);
+        let kind =
+            row.map_or_else(RegionKind::default, |row| RegionKind { kind: row.kind.clone(), growth_policy: row.growth_policy.clone() });
+        let next = self.facts.region_kinds.len() as u32;
+        let index = *self.kinds.entry(kind.clone()).or_insert(next);
+        if index == next {
+            self.facts.region_kinds.push(kind);
+        }
+        self.facts.kind_of_region.push(index);
     }
 
     fn switch_thread(&mut self, thread: u32, row: u64, origin: &Path) -> Result<(), TraceError> {

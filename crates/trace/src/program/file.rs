@@ -13,11 +13,11 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Version of the file; part of the cache's key, so that an old program is compiled again.
-pub(super) const VERSION: u32 = 1;
+pub(super) const VERSION: u32 = 2;
 const MAGIC: u64 = u64::from_le_bytes(*b"hlprogrm");
 const HEADER_FIELDS: usize = 8;
 const HEADER_BYTES: usize = HEADER_FIELDS * 8;
-const SUPPORTED: &str = "1";
+const SUPPORTED: &str = "2";
 
 /// What is known of a program as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,6 +42,10 @@ pub struct Facts {
     pub threads: u32,
     /// Arenas besides malloc's.
     pub regions: u32,
+    /// The kinds of arenas that occur, each once.
+    pub region_kinds: Vec<RegionKind>,
+    /// For each arena, malloc's first, its index in `region_kinds`. Empty where there is no other.
+    pub kind_of_region: Vec<u32>,
     /// Slots needed: the most objects that were live at once.
     pub slots: u32,
     /// Largest block, bytes.
@@ -52,6 +56,22 @@ pub struct Facts {
     pub end_requested_bytes: u64,
     /// Names of the marks, in order.
     pub marks: Vec<String>,
+}
+
+/// What the workload's arenas table says of an arena and a heap may want to know.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct RegionKind {
+    /// What it is for: "class", "non-class", "request", ...
+    pub kind: String,
+    /// The growth policy it was made with.
+    pub growth_policy: String,
+}
+
+impl Facts {
+    /// What is known of each arena, malloc's first.
+    pub fn regions(&self) -> impl Iterator<Item = &RegionKind> {
+        self.kind_of_region.iter().filter_map(|index| self.region_kinds.get(*index as usize))
+    }
 }
 
 /// A place between two instructions: regularly spaced ones, the first peak of live bytes, the marks, and the end.

@@ -20,7 +20,7 @@ pub use cache::cached;
 pub use compiler::compile;
 pub(crate) use encoding::SIZE_MAX;
 pub use encoding::{Corrupt, Step, decode, slot_at};
-pub use file::{Checkpoint, Facts, Program};
+pub use file::{Checkpoint, Facts, Program, RegionKind};
 
 #[cfg(test)]
 mod tests;

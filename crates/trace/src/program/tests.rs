@@ -207,3 +207,18 @@ fn failed_and_inherited_rows_are_left_out() {
     let program = program(&[failed, event(Op::Alloc, 0, 5), inherited]);
     assert_eq!((program.facts().events, program.facts().skipped_events), (1, 2));
 }
+
+#[test]
+fn a_program_says_what_kind_each_arena_is() {
+    let arena = |kind: &str, policy: &str| crate::tables::Arena { kind: kind.into(), growth_policy: policy.into(), ..Default::default() };
+    let tables = Tables {
+        arenas: vec![arena("malloc", ""), arena("class", "boot"), arena("non-class", "boot"), arena("class", "boot")],
+        ..Tables::default()
+    };
+    let birth = |arena| Event { op: Op::ArenaBirth, arena, ..Event::default() };
+    let mut out = Cursor::new(Vec::new());
+    let facts = compile(&mut Slice(&[birth(3), birth(2), birth(9)]), &tables, Facts::default(), 7, Path::new("test"), &mut out).unwrap();
+    let kinds: Vec<&str> = facts.regions().map(|region| region.kind.as_str()).collect();
+    assert_eq!((kinds, facts.region_kinds.len()), (vec!["malloc", "class", "non-class", ""], 4));
+    assert_eq!(Program::from_bytes(&out.into_inner(), Path::new("test")).unwrap().facts(), &facts);
+}

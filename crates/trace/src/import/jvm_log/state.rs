@@ -15,6 +15,8 @@ type Map<K, V> = HashMap<K, V, Xxh3DefaultBuilder>;
 
 /// Bytes of a word.
 const WORD: u64 = 8;
+/// log2 of its bytes.
+const WORD_LOG2: u8 = 3;
 /// Most words of a request that are believed: a root chunk.
 const ROOT_BYTES: u64 = 16 << 20;
 /// JDK 17's smallest block, in words.
@@ -430,7 +432,9 @@ impl Importer {
         let (size, usable) = (request.words * WORD, words.saturating_mul(WORD).min(SIZE_MAX));
         self.saw.objects += 1;
         self.counts.allocations += 1;
-        self.push(Event { op: Op::Alloc, object, size, usable: usable.max(size), arena: row, stack, address, ..Event::default() }, at, sink)
+        // Metadata is aligned to words; a heap that aligned further would not place it where HotSpot does.
+        let event = Event { op: Op::Alloc, object, size, usable: usable.max(size), align_log2: WORD_LOG2, arena: row, ..Event::default() };
+        self.push(Event { stack, address, ..event }, at, sink)
     }
 
     fn deallocated(&mut self, arena: u64, block: u64, words: u64, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
@@ -532,10 +536,7 @@ impl Importer {
         let outer = self.node((NO_STACK, 2 * kind as u64 + u64::from(class)), || {
             format!("{}, {}", LOADERS[kind].1, if class { "class" } else { "non-class" })
         });
-        self.node((outer, metadata_type), || match usize::try_from(metadata_type).ok().and_then(|number| TYPES.get(number)) {
-            Some(name) => String::from(*name),
-            None => format!("metadata type {metadata_type}"),
-        })
+        self.node((outer, metadata_type), || type_name(metadata_type))
     }
 
     /// The node of the stack tree that is called `key` below its parent.
@@ -584,6 +585,14 @@ impl Importer {
             Some((_, count, _)) => *count += 1,
             None => self.dropped.push((kind, 1, format!("{}, \"{}\"", place(at), shown(at.line)))),
         }
+    }
+}
+
+/// The name of a type of metadata.
+pub fn type_name(number: u64) -> String {
+    match usize::try_from(number).ok().and_then(|number| TYPES.get(number)) {
+        Some(name) => String::from(*name),
+        None => format!("metadata type {number}"),
     }
 }
 
