@@ -1,0 +1,22 @@
+//! Arena libraries as heaps: a region of the workload is an arena of the library.
+//!
+//! For whoever wants to know what a workload with arenas (class loaders, requests, queries) costs on an arena library, beside
+//! what it costs on the allocator it was recorded under. A heap without regions needs no adapter here: the driver frees a
+//! dying region's blocks one by one, which is what a program pays that has malloc alone.
+//!
+//! - [`bump`]: bumpalo, one `Bump` an arena.
+//!
+//! ```
+//! use heaplab_arena::bump::Bumps;
+//! use heaplab_heap::{Allocating, Region, Request};
+//! let mut heap = Bumps::default();
+//! heap.begin_region(Region(1));
+//! let block = heap.allocate(Request { region: Region(1), ..Request::of(100) }).unwrap();
+//! // SAFETY: the block is live and has 100 bytes, and nobody uses it after its region.
+//! unsafe {
+//!     block.as_ptr().write_bytes(1, 100);
+//!     heap.end_region(Region(1));
+//! }
+//! ```
+
+pub mod bump;
