@@ -44,6 +44,14 @@ pub enum RecordError {
     /// Nothing was recorded, and this is why.
     #[error("nothing was recorded: {0}")]
     Nothing(String),
+    /// The JVM's log does not say enough.
+    #[error("{path} is a Java of version {version}: the log of its metaspace can be recorded from JDK 17 on")]
+    JavaTooOld {
+        /// The program.
+        path: PathBuf,
+        /// Its version, as its `release` file has it.
+        version: String,
+    },
     /// A folder that is no spool.
     #[error("{path} is no spool of a recording: {reason}")]
     NotASpool {

@@ -14,6 +14,7 @@
 //! - [`diagnose`], [`unrecorded`]: why nothing was recorded.
 //! - [`output`]: where a recording goes, and what may be replaced there.
 //! - [`mark`]: naming a moment from outside.
+//! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
 
 pub mod clock;
 pub mod control;
@@ -23,6 +24,7 @@ pub mod drain;
 pub mod error;
 pub mod finish;
 pub mod image;
+pub mod jvm;
 pub mod mark;
 pub mod output;
 pub mod preload;

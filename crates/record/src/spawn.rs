@@ -28,14 +28,20 @@ pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
 /// Starts `command` (its first word names the program at `path`), recorded into `spool` by the recorder `object`, if there is one. Standard input, output and error,
 /// the process group and the working folder are heaplab's own; the signal mask is what it was before `signals` were taken.
 pub fn start(path: &Path, command: &[OsString], object: Option<&Path>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
+    let mut child = as_it_would_run(path, command, signals);
+    if let Some(object) = object {
+        child.env("LD_PRELOAD", preload::variable(object, std::env::var_os("LD_PRELOAD").as_deref()));
+        child.env(SPOOL_VARIABLE, spool);
+    }
+    child.spawn().map_err(|error| RecordError::NotExecutable { path: path.to_owned(), reason: error.to_string() })
+}
+
+/// `command`, with the signal mask as it was before `signals` were taken.
+pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signals) -> Command {
     let mut child = Command::new(path);
     child.args(command.get(1..).unwrap_or_default());
     if let Some(name) = command.first() {
         child.arg0(name);
-    }
-    if let Some(object) = object {
-        child.env("LD_PRELOAD", preload::variable(object, std::env::var_os("LD_PRELOAD").as_deref()));
-        child.env(SPOOL_VARIABLE, spool);
     }
     let mask = signals.mask_before();
     // SAFETY: between fork and exec the closure makes one async-signal-safe call on plain data that it owns.
@@ -45,7 +51,7 @@ pub fn start(path: &Path, command: &[OsString], object: Option<&Path>, spool: &P
             Ok(())
         });
     }
-    child.spawn().map_err(|error| RecordError::NotExecutable { path: path.to_owned(), reason: error.to_string() })
+    child
 }
 
 #[cfg(test)]

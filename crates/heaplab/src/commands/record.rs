@@ -17,11 +17,17 @@ use std::time::Duration;
   heaplab record -o app.heaplab -- ./app --serve     its children are recorded too
   heaplab record --stack-depth 0 -- ./app            no call stacks: the cheapest recording
   heaplab record --mark-signal USR2 -- ./app         `kill -USR2 PID` names a moment
+  heaplab record --jvm-metaspace -o app.heaplab -- java -jar app.jar
+  heaplab record --jvm-metaspace -- mvn -q test      any program that starts a JVM of 17 or later
 
 The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
 program, and then the recording is finished. The recording ends when the program and all recorded
 descendants have ended. Ctrl-C while only descendants run, or a third one at any time, ends the
 recording; they run on.
+
+With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of malloc: what its metaspace
+allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
+through JAVA_TOOL_OPTIONS, which its JVM mentions on standard error; the first JVM that starts is recorded.
 
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
 heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
@@ -32,6 +38,9 @@ pub struct Args {
     /// Replace the bundle (and an unfinished recording) of that name
     #[arg(long)]
     force: bool,
+    /// Record the metaspace of a JVM (17 or later) by its own log instead of malloc
+    #[arg(long, conflicts_with_all = ["stack_depth", "ring_size", "mark_signal", "samples", "spool_limit"])]
+    jvm_metaspace: bool,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
@@ -91,6 +100,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
     output::clear(&output, args.force)?;
+    if args.jvm_metaspace {
+        return jvm(&args, output);
+    }
     let options = session::Options {
         command: args.command.clone(),
         spool: spool_of(&output),
@@ -134,6 +146,55 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if main_missed {
         bail!("the program that {} became was not recorded (see above)", program.display());
     }
+    Ok(ExitCode::from(recorded.exit_code()))
+}
+
+/// Records a JVM's metaspace.
+fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
+    let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
+    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let options = heaplab_record::jvm::Options { command: args.command.clone(), output, detach_children: args.detach_children };
+    let recorded = heaplab_record::jvm::record(&options, &mut |counts| {
+        bar.set_message(format!(
+            "recording: {} of {} arenas live, {} allocations, {} committed",
+            recording::count(counts.live_arenas),
+            recording::count(counts.arenas),
+            recording::count(counts.allocations),
+            recording::bytes(counts.committed_bytes)
+        ));
+    })?;
+    bar.finish_and_clear();
+    let meta = &recorded.meta;
+    if args.json {
+        let summary = serde_json::json!({
+            "bundle": recorded.output.to_string_lossy(),
+            "program": meta.program,
+            "allocator": meta.allocator,
+            "arenas": recorded.counts.arenas,
+            "live_arenas": recorded.counts.live_arenas,
+            "allocations": recorded.counts.allocations,
+            "committed_bytes": recorded.counts.committed_bytes,
+            "duration_ns": meta.duration_ns,
+            "cut": meta.cut,
+            "losses": meta.losses,
+            "exit_status": recorded.status.and_then(|status| status.code()),
+        });
+        eprintln!("{}", serde_json::to_string(&summary)?);
+        return Ok(ExitCode::from(recorded.exit_code()));
+    }
+    if let Some(cut) = &meta.cut {
+        eprintln!("heaplab: the recording was cut: {cut}");
+    }
+    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
+    eprintln!(
+        "heaplab: recorded {} allocations in {} arenas, {} committed at the end, in {}",
+        recording::count(recorded.counts.allocations),
+        recording::count(recorded.counts.arenas),
+        recording::bytes(recorded.counts.committed_bytes),
+        recorded.output.display()
+    );
+    eprintln!("heaplab: next: heaplab report {}", recorded.output.display());
     Ok(ExitCode::from(recorded.exit_code()))
 }
 

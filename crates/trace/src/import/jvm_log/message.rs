@@ -14,6 +14,8 @@ pub struct Decorations {
     pub time_ns: Option<u64>,
     /// The thread, where a decoration says it.
     pub tid: Option<u64>,
+    /// The process, where a decoration says it.
+    pub pid: Option<u64>,
 }
 
 /// What a line says. Addresses are as printed, sizes in words of 8 bytes.
@@ -119,6 +121,7 @@ fn decorate(decorations: &mut Decorations, text: &[u8]) {
         decorations.time_ns.get_or_insert(time_ns);
     } else if let Some(number) = decimal(text) {
         // Two bare numbers are pid and tid, in that order.
+        decorations.pid = decorations.tid;
         decorations.tid = Some(number);
     }
 }

@@ -90,6 +90,9 @@ pub struct Importer {
 struct Saw {
     time: bool,
     tid: bool,
+    pid: Option<u64>,
+    resident_bytes: u64,
+    resident_anonymous_bytes: u64,
     objects: ObjectId,
 }
 
@@ -163,6 +166,17 @@ impl Importer {
         self.counts
     }
 
+    /// The process whose lines are taken, where they say it.
+    pub fn pid(&self) -> Option<u64> {
+        self.saw.pid
+    }
+
+    /// The JVM's resident memory, for a sample now.
+    pub fn memory(&mut self, resident_bytes: u64, resident_anonymous_bytes: u64) {
+        (self.saw.resident_bytes, self.saw.resident_anonymous_bytes) = (resident_bytes, resident_anonymous_bytes);
+        self.sample(self.counts.committed_bytes);
+    }
+
     /// Takes line `number`; `whole` is false for a last line without a line feed.
     ///
     /// # Errors
@@ -175,6 +189,12 @@ impl Importer {
         }
         self.counts.lines += 1;
         let (decorations, message) = parse(line);
+        if let Some(pid) = decorations.pid
+            && pid != *self.saw.pid.get_or_insert(pid)
+        {
+            self.drop_line("lines are of other JVMs than the first, and passed over", &At { number, tid: 0, line });
+            return Ok(());
+        }
         if let Some(time_ns) = decorations.time_ns {
             self.saw.time = true;
             self.time_ns = self.time_ns.max(time_ns.min(i64::MAX as u64));
@@ -520,7 +540,8 @@ impl Importer {
     /// At most one sample a millisecond.
     fn sample(&mut self, committed_bytes: u64) {
         self.counts.committed_bytes = committed_bytes;
-        let sample = Sample { time_ns: self.time_ns, committed_bytes, ..Sample::default() };
+        let Saw { resident_bytes, resident_anonymous_bytes, .. } = self.saw;
+        let sample = Sample { time_ns: self.time_ns, process: 0, resident_bytes, resident_anonymous_bytes, committed_bytes };
         match self.out.tables.samples.last_mut() {
             Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 => *last = sample,
             _ => self.out.tables.samples.push(sample),

@@ -1,0 +1,206 @@
+//! `heaplab record --jvm-metaspace` and the report of it, on a real JVM; jcmd is the judge of what its metaspace held.
+
+use heaplab_trace::EventSource;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::tables::Ended;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+fn heaplab() -> Command {
+    Command::new(env!("CARGO_BIN_EXE_heaplab"))
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// The compiled test program's folder; `None`, with a line, where there is no JDK of 17 or later.
+fn compiled(folder: &Path) -> Option<PathBuf> {
+    let version = Command::new("javac").arg("-version").output().ok().map(|output| text(&output.stdout) + &text(&output.stderr));
+    let feature = version.as_deref().and_then(|version| version.trim().strip_prefix("javac ")?.split('.').next()?.parse::<u32>().ok());
+    let is_there = feature.is_some_and(|feature| feature >= 17) && Command::new("jcmd").arg("-h").output().is_ok();
+    if !is_there {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK of 17 or later is required (java, javac, jcmd)");
+        eprintln!("skipped: there is no JDK of 17 or later");
+        return None;
+    }
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Loaders.java");
+    let status = Command::new("javac").arg("-d").arg(folder).arg(source).status().unwrap();
+    assert!(status.success());
+    Some(folder.to_owned())
+}
+
+/// A recording under way, up to the line that the program writes when it is ready.
+struct UnderWay {
+    heaplab: Child,
+    out: BufReader<std::process::ChildStdout>,
+    jvm: u32,
+}
+
+fn start(bundle: &Path, java: &[&str], arguments: [&str; 3]) -> UnderWay {
+    let mut command = heaplab();
+    command.args(["record", "--jvm-metaspace", "-o"]).arg(bundle).arg("--").args(java).arg("Loaders").args(arguments);
+    let mut heaplab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut out = BufReader::new(heaplab.stdout.take().unwrap());
+    let mut line = String::new();
+    out.read_line(&mut line).unwrap();
+    let jvm = line.split(' ').next().and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{line:?}"));
+    UnderWay { heaplab, out, jvm }
+}
+
+impl UnderWay {
+    /// Its standard input ends, and so does it.
+    fn end(mut self) -> Output {
+        drop(self.heaplab.stdin.take());
+        let output = self.heaplab.wait_with_output().unwrap();
+        let mut rest = String::new();
+        self.out.read_line(&mut rest).unwrap();
+        assert_eq!(rest, "", "nothing but the program writes to standard output");
+        output
+    }
+}
+
+fn classes(folder: &Path) -> String {
+    folder.display().to_string()
+}
+
+/// Lines as words, from the line that contains `from` to the next blank one.
+fn section(text: &str, from: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| !line.contains(from)).skip(1);
+    let lines = lines.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.trim().is_empty());
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",")).collect()
+}
+
+/// A line of a free list: its size and how many chunks it has.
+fn chunks(line: &str) -> Option<(String, u64)> {
+    let (size, rest) = line.split_once(": ")?;
+    Some((size.into(), rest.split(',').next()?.parse().ok()?))
+}
+
+/// What the real JVM says of its metaspace, and what heaplab says of the same moment.
+#[test]
+fn the_report_is_what_jcmd_says() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("loaders.heaplab");
+    let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["600", "10", "0"]);
+    let jcmd = || {
+        std::thread::sleep(Duration::from_millis(400));
+        let output = Command::new("jcmd").args([&under_way.jvm.to_string(), "VM.metaspace", "by-chunktype"]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // The first one makes the JVM load what answers.
+    let _ = jcmd();
+    let judge = jcmd();
+    std::thread::sleep(Duration::from_millis(1500));
+    let output = under_way.end();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+
+    // The longest time in which nothing happened is the one after jcmd.
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    let (mut last, mut longest) = (0, (0, 0));
+    let mut events = recorded.events(Selection::default()).unwrap();
+    events
+        .for_each(|event| {
+            longest = longest.max((event.time_ns - last, last));
+            last = event.time_ns;
+            Ok(())
+        })
+        .unwrap();
+    let moment = format!("{}ns", longest.1 + longest.0 / 2);
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", &moment]).output().unwrap();
+    let report = text(&report.stdout);
+
+    // "Total Usage" by level: the totals of each space, then of both.
+    let totals = |lines: &str| -> Vec<String> {
+        let lines = lines.lines().filter(|line| line.contains("-total-: ") && line.contains("chunk"));
+        lines.map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ").replace(" ,", ",")).collect()
+    };
+    let ours = section(&report, "Total Usage - ");
+    let theirs = totals(&judge);
+    assert_eq!((ours.len(), theirs.len()), (3, 3), "{judge}");
+    for (one, other) in ours.iter().zip(&theirs) {
+        let one = one.split_once(": ").unwrap().1;
+        assert_eq!(one.split(", deallocated").next().unwrap(), other, "{report}\n{judge}");
+    }
+    assert_eq!(section(&report, "Virtual space:"), section(&judge, "Virtual space:"));
+    // jcmd says every class chunk; it adds the non-class ones twice.
+    let free = |text: &str, heading: &str| -> Vec<(String, u64)> {
+        let list = text.split("Chunk freelists:").nth(1).unwrap();
+        section(list, heading).iter().filter_map(|line| chunks(line)).collect()
+    };
+    let theirs: Vec<_> = free(&judge, "   Non-Class:").into_iter().map(|(size, count)| (size, count / 2)).collect();
+    let non_class: Vec<_> = free(&report, "   Non-Class:");
+    assert!(non_class.starts_with(&theirs) && theirs.len() > 4, "{non_class:?} {theirs:?}");
+    let class = free(&report.replace("   Non-Class:", ""), "   Class:");
+    assert_eq!(class, free(&judge.replace("   Non-Class:", ""), "   Class:"));
+}
+
+#[test]
+fn the_program_behaves_as_ever() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let output = start(&bundle, &["java", "-cp", &classes(&built)], ["20", "5", "7"]).end();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(said.starts_with("to standard error\n") && said.contains("heaplab: recorded ") && !said.contains("Picked up"), "{said}");
+    let recorded = Bundle::open(&bundle).unwrap();
+    let process = &recorded.tables().processes[0];
+    assert_eq!((process.ended, recorded.meta().cut.as_ref()), (Ended::Exited(7), None));
+    assert!(recorded.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count() >= 40);
+    let json = heaplab().arg("report").arg(&bundle).arg("--json").output().unwrap();
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let statistics = &document["metaspace"]["statistics"];
+    assert!(statistics["loaders"].as_u64().unwrap() >= 5 && statistics["counters"]["arena_births"].as_u64().unwrap() >= 42, "{statistics}");
+    let blocks = heaplab().arg("report").arg(&bundle).arg("--blocks").output().unwrap();
+    assert!(text(&blocks.stdout).contains("boot loader, non-class"));
+}
+
+#[test]
+fn a_launcher_passes_the_option_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let script = folder.path().join("launch");
+    std::fs::write(&script, format!("#!/bin/sh\nexec java -cp {} \"$@\"\n", classes(&built))).unwrap();
+    let launch = ["sh", script.to_str().unwrap()];
+    let output = start(&bundle, &launch, ["20", "5", "0"]).end();
+    assert!(text(&output.stderr).starts_with("Picked up JAVA_TOOL_OPTIONS: "), "{}", text(&output.stderr));
+    assert!(Bundle::open(&bundle).unwrap().tables().arenas.len() > 40);
+}
+
+#[test]
+fn a_killed_jvm_leaves_what_it_did() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["100", "5", "0"]);
+    assert!(Command::new("kill").args(["-9", &under_way.jvm.to_string()]).status().unwrap().success());
+    let output = under_way.end();
+    assert_eq!(output.status.code(), Some(137));
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    assert!(
+        recorded.meta().cut.as_deref().is_some_and(|cut| cut.starts_with("signal 9 ended the JVM; its log ends at ")),
+        "{:?}",
+        recorded.meta().cut
+    );
+    assert!(recorded.tables().arenas.len() > 200);
+    assert_eq!(recorded.tables().processes[0].ended, Ended::Signalled(9));
+}
+
+#[test]
+fn a_program_without_a_jvm_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = folder.path().join("x.heaplab");
+    let output = heaplab().args(["record", "--jvm-metaspace", "-o"]).arg(&bundle).args(["--", "sh", "-c", "exit 3"]).output().unwrap();
+    let said = text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.contains("started no JVM") && said.contains("JDK 17 or later") && said.contains("exit status: 3"), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
