@@ -78,6 +78,18 @@ pub trait Embedder {
     /// Names objects that the root may not reach. Most heaps need none.
     fn objects(&mut self, _add: &mut dyn FnMut(u64)) {}
 
+    /// The object that holds what nobody refers to, if there is one. It must be reached from the root; its references are asked for when all else has been
+    /// walked.
+    fn last(&mut self) -> Option<u64> {
+        None
+    }
+
+    /// First pass, when all that was met has been walked: another object that was not `met`. It is walked, and this is asked again; the references
+    /// of [`Embedder::last`] are to lead to all of them.
+    fn unmet(&mut self, _met: &dyn Fn(u64) -> bool) -> Option<u64> {
+        None
+    }
+
     /// About how many objects there are, to make room at once.
     fn object_count_hint(&self) -> usize {
         0

@@ -36,15 +36,7 @@ impl Generator<'_> {
         profile: &mut Profile,
     ) -> Result<Walked, GenerateError> {
         let start = Instant::now();
-        let mut scripts = Scripts::new(self.options.positions);
-        if self.options.positions == Positions::OncePerScript {
-            for script in embedder.scripts() {
-                if let Some(source) = embedder.script_source(script) {
-                    scripts.prepare(script, source);
-                    profile.scripts += 1;
-                }
-            }
-        }
+        let mut scripts = self.prepare_scripts(embedder, profile);
         profile.line_ends_time = start.elapsed();
 
         let start = Instant::now();
@@ -55,25 +47,27 @@ impl Generator<'_> {
         let edge_counts = Vec::with_capacity(hint);
         let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new() };
         let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many };
+        let last = embedder.last();
+        let mut last_ordinal = None;
         loop {
             let ordinal = walked.edge_counts.len();
             if ordinal == walked.identity.len() {
                 discovery.resolve(&mut walked.identity);
                 if ordinal == walked.identity.len() {
-                    break;
+                    match embedder.unmet(&|object| walked.identity.find(object).is_some()) {
+                        Some(object) => discovery.meet(object, &mut walked.identity),
+                        None => break,
+                    }
+                    continue;
                 }
             }
             let object = walked.identity.object(ordinal);
-            let mut count = 0u64;
-            embedder.targets(object, &mut |target| {
-                count += 1;
-                discovery.meet(target, &mut walked.identity);
-            });
-            walked.edge_counts.push(u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
-            walked.edges += count;
-            if let Some(position) = embedder.position(object) {
-                walked.locations.extend(place(embedder, &mut scripts, ordinal as u32, position));
+            if Some(object) == last {
+                last_ordinal = Some(ordinal);
+                walked.edge_counts.push(0);
+                continue;
             }
+            self.walk_object(ordinal, object, embedder, &mut walked, &mut discovery, &mut scripts)?;
             if self.options.names_in_generation {
                 let mut names = Named { strings, full: None };
                 embedder.describe(object, &mut names);
@@ -83,6 +77,12 @@ impl Generator<'_> {
             if ordinal.is_multiple_of(PROGRESS_OBJECTS) {
                 (self.progress)(Progress { step: Step::Walk, done: ordinal as u64, of: walked.identity.len() as u64 });
             }
+        }
+        if let (Some(ordinal), Some(object)) = (last_ordinal, last) {
+            let mut count = 0u64;
+            embedder.targets(object, &mut |_| count += 1);
+            walked.edge_counts[ordinal] = u32::try_from(count).map_err(|_| GenerateError::TooMany)?;
+            walked.edges += count;
         }
         if discovery.too_many {
             return Err(GenerateError::TooMany);
@@ -94,6 +94,43 @@ impl Generator<'_> {
         profile.identity_bytes = walked.identity.memory_bytes();
         profile.kept_bytes = walked.edge_counts.len() * 4 + walked.locations.len() * size_of::<Place>();
         Ok(walked)
+    }
+
+    /// Line ends, unless each function is to look for its own.
+    fn prepare_scripts(&self, embedder: &impl Embedder, profile: &mut Profile) -> Scripts {
+        let mut scripts = Scripts::new(self.options.positions);
+        if self.options.positions == Positions::OncePerScript {
+            for script in embedder.scripts() {
+                if let Some(source) = embedder.script_source(script) {
+                    scripts.prepare(script, source);
+                    profile.scripts += 1;
+                }
+            }
+        }
+        scripts
+    }
+
+    /// One object of the walk: its references are counted and met, its place is found.
+    fn walk_object(
+        &mut self,
+        ordinal: usize,
+        object: u64,
+        embedder: &mut impl Embedder,
+        walked: &mut Walked,
+        discovery: &mut Discovery,
+        scripts: &mut Scripts,
+    ) -> Result<(), GenerateError> {
+        let mut count = 0u64;
+        embedder.targets(object, &mut |target| {
+            count += 1;
+            discovery.meet(target, &mut walked.identity);
+        });
+        walked.edge_counts.push(u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
+        walked.edges += count;
+        if let Some(position) = embedder.position(object) {
+            walked.locations.extend(place(embedder, scripts, ordinal as u32, position));
+        }
+        Ok(())
     }
 
     /// Serialization, nodes.

@@ -15,6 +15,9 @@ struct Lists {
     source: Vec<u8>,
     closures: usize,
     wrong_target: bool,
+    /// An object (referred to by the root) that is to hold what nobody refers to, and what it came to hold.
+    last: Option<usize>,
+    unmet: Vec<usize>,
 }
 
 const BASE: u64 = 0x7f12_0000_0000;
@@ -34,7 +37,21 @@ impl Embedder for Lists {
         BASE
     }
 
+    fn last(&mut self) -> Option<u64> {
+        self.last.map(Lists::address)
+    }
+
+    fn unmet(&mut self, met: &dyn Fn(u64) -> bool) -> Option<u64> {
+        self.last?;
+        let found = (0..self.references.len()).rev().find(|index| !met(Lists::address(*index)))?;
+        self.unmet.push(found);
+        Some(Lists::address(found))
+    }
+
     fn targets(&mut self, object: u64, visit: &mut impl FnMut(u64)) {
+        if self.last == Some(Lists::index(object)) {
+            self.references[Lists::index(object)] = self.unmet.clone();
+        }
         self.references[Lists::index(object)].iter().for_each(|target| visit(Lists::address(*target)));
     }
 
@@ -97,6 +114,16 @@ fn objects_stand_in_the_order_in_which_they_were_met() {
     assert_eq!(profile.generation_names.lookups, 0);
     let (_, profile) = made(&mut heap, Options { names_in_generation: true, ..Options::default() });
     assert_eq!(profile.generation_names.lookups, 5);
+}
+
+#[test]
+fn what_nobody_refers_to_is_held_by_the_last() {
+    let references = vec![vec![1, 2], vec![], vec![], vec![4], vec![3], vec![], vec![5]];
+    let mut heap = Lists { references, last: Some(1), ..Lists::default() };
+    let (file, profile) = made(&mut heap, Options::default());
+    // 6 holds 5; of 4 and 3 the one asked for first holds the other.
+    assert_eq!((heap.unmet, profile.nodes, profile.edges), (vec![6, 4], 7, 7));
+    assert_eq!(rows(&file, "nodes", 6)[1][4], 2);
 }
 
 #[test]

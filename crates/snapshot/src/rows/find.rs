@@ -240,12 +240,8 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     let missing = |expected| Damage::at(cursor.bytes, start, expected);
     counts.nodes = nodes.ok_or_else(|| missing("a header with node_count"))?;
     counts.edges = edges.ok_or_else(|| missing("a header with edge_count"))?;
-    let columns: Vec<Option<NodeField>> = node_fields.iter().map(|name| NodeField::of_name(name)).collect();
-    for needed in [NodeField::Type, NodeField::Name, NodeField::Id, NodeField::SelfSize, NodeField::EdgeCount] {
-        if columns.iter().filter(|column| **column == Some(needed)).count() != 1 {
-            return Err(missing("a header with the node_fields type, name, id, self_size and edge_count"));
-        }
-    }
+    let columns =
+        node_columns(&node_fields).ok_or_else(|| missing("a header with the node_fields type, name, id, self_size and edge_count"))?;
     let edge_at =
         places(&edge_fields, ["type", "name_or_index", "to_node"]).ok_or_else(|| missing("edge_fields type, name_or_index and to_node"))?;
     let location_names = ["object_index", "script_id", "line", "column"];
@@ -258,15 +254,14 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     if widest > COLUMNS_MAX || node_types.len() > 256 || edge_types.len() > 256 {
         return Err(missing("a header with at most 16 columns and 256 types"));
     }
-    let mut fields: Vec<NodeField> = Vec::new();
-    columns.iter().flatten().for_each(|field| {
-        if !fields.contains(field) {
-            fields.push(*field)
-        }
-    });
-    let layout = Layout { node_fields: fields, node_types, edge_types, rows: LineEnds::OneLine, extra_native_bytes: native };
-    let mut indexed = [false; 256];
-    ["element", "hidden"].into_iter().filter_map(|name| layout.edge_type(name)).for_each(|number| indexed[usize::from(number)] = true);
+    let layout = Layout {
+        node_fields: columns.iter().flatten().copied().collect(),
+        node_types,
+        edge_types,
+        rows: LineEnds::OneLine,
+        extra_native_bytes: native,
+    };
+    let indexed = indexed(&layout);
     Ok(Rows {
         bytes: cursor.bytes,
         layout,
@@ -280,6 +275,22 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
         ranges: [const { None }; 7],
         string_count: 0,
     })
+}
+
+/// Which edge types have an index for a name.
+fn indexed(layout: &Layout) -> [bool; 256] {
+    let mut indexed = [false; 256];
+    ["element", "hidden"].into_iter().filter_map(|name| layout.edge_type(name)).for_each(|number| indexed[usize::from(number)] = true);
+    indexed
+}
+
+/// Columns by name; those that every file needs must be there once.
+fn node_columns(names: &[String]) -> Option<Vec<Option<NodeField>>> {
+    let columns: Vec<Option<NodeField>> = names.iter().map(|name| NodeField::of_name(name)).collect();
+    let needed = [NodeField::Type, NodeField::Name, NodeField::Id, NodeField::SelfSize, NodeField::EdgeCount];
+    let once = |field| columns.iter().filter(|column| **column == Some(field)).count() == 1;
+    let twice = NodeField::ALL.into_iter().any(|field| columns.iter().filter(|column| **column == Some(field)).count() > 1);
+    (!twice && needed.into_iter().all(once)).then_some(columns)
 }
 
 /// Where the fields of those names stand.
