@@ -85,7 +85,7 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
 }
 
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
-fn nanoseconds(text: &str) -> Option<u64> {
+pub fn nanoseconds(text: &str) -> Option<u64> {
     let units = [("ns", 1.0), ("us", 1e3), ("ms", 1e6), ("s", 1e9), ("min", 60e9)];
     let (number, factor) = units.iter().find_map(|(unit, factor)| Some((text.strip_suffix(unit)?, factor)))?;
     let nanoseconds = number.trim().parse::<f64>().ok()? * factor;

@@ -49,6 +49,8 @@ enum Command {
     Recover(commands::recover::Args),
     /// Resolve functions, files and lines of a bundle again
     Symbolize(commands::symbolize::Args),
+    /// Take, read, compare and check heap snapshots of JavaScript and other heaps
+    Snapshot(commands::snapshot::Args),
     /// Rerun a published experiment and print its claims beside what is measured
     Study(commands::study::Args),
 }
@@ -94,6 +96,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Mark(args) => commands::mark::run(args),
         Command::Recover(args) => commands::recover::run(args),
         Command::Symbolize(args) => commands::symbolize::run(args),
+        Command::Snapshot(args) => commands::snapshot::run(args),
         Command::Study(args) => commands::study::run(args),
     }
 }

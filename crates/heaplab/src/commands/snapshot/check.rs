@@ -1,0 +1,170 @@
+//! `heaplab snapshot check`: assertions about a heap, for CI.
+
+use super::expression::{Expression, Misread, Tokens, Value};
+use super::file::{self, Reading};
+use super::pattern::{Pattern, of_classes, retained_by_all};
+use super::table::number;
+use crate::commands::recording::bytes;
+use anyhow::Result;
+use heaplab_snapshot::analysis::Analysis;
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab snapshot check a.heapsnapshot --assert 'retained(\"Detached *\") < 1MB'
+  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10' --assert 'total() < 200MB'
+  heaplab snapshot check a.heapsnapshot --assert 'shallow(\"(string)\") / total() < 0.5'
+
+count(CLASS)      objects of the class; * in its name stands for any text
+shallow(CLASS)    their own bytes
+retained(CLASS)   bytes that would go with all of them
+distance(CLASS)   references from a root to the nearest
+total()           all bytes;  nodes(), edges(): all objects, all references
+Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024); + - * / and or not ( ) as usual.
+
+Exit code: 0 where all assertions hold, 1 where one does not, 2 where they could not be checked.";
+
+/// Functions with a class, and without.
+const OF_CLASS: [&str; 4] = ["count", "shallow", "retained", "distance"];
+const OF_HEAP: [&str; 3] = ["total", "nodes", "edges"];
+
+/// Arguments of `heaplab snapshot check`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// What has to hold (may be repeated)
+    #[arg(long = "assert", value_name = "ASSERTION", required = true)]
+    assertions: Vec<String>,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// One value that an assertion asked for.
+struct Asked {
+    call: String,
+    value: f64,
+    is_bytes: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let read: Result<Vec<Expression>, Misread> = args.assertions.iter().map(|text| assertion(text)).collect();
+    let expressions = match read {
+        Ok(expressions) => expressions,
+        Err(misread) => {
+            eprintln!("heaplab snapshot check: {misread}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let checked = file::analysed(&args.file, &args.reading, |analysis| {
+        Ok(expressions.iter().map(|expression| check(analysis, expression)).collect::<Vec<_>>())
+    });
+    let checked = match checked {
+        Ok(checked) => checked,
+        Err(error) => {
+            eprintln!("heaplab snapshot check: {error:#}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    let failed = checked.iter().filter(|(holds, _)| !holds).count();
+    if args.json {
+        let rows: Vec<_> = args
+            .assertions
+            .iter()
+            .zip(&checked)
+            .map(|(text, (holds, asked))| {
+                let values: Vec<_> = asked.iter().map(|asked| json!({"call": asked.call, "value": asked.value})).collect();
+                json!({"assertion": text, "holds": holds, "values": values})
+            })
+            .collect();
+        let answer = json!({"format": "heaplab-snapshot-check", "version": 1, "failed": failed, "assertions": rows});
+        println!("{}", serde_json::to_string(&answer)?)?;
+    } else {
+        for (text, (holds, asked)) in args.assertions.iter().zip(&checked) {
+            println!("{}  {text}", if *holds { "holds " } else { "FAILED" })?;
+            for each in asked {
+                let value = if each.is_bytes {
+                    format!("{} ({} bytes)", bytes(each.value as u64), number(each.value as u64))
+                } else {
+                    number(each.value as u64)
+                };
+                println!("        {} is {value}", each.call)?;
+            }
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed > 0)))
+}
+
+/// Reads an assertion and checks that every name in it is known.
+fn assertion(text: &str) -> Result<Expression, Misread> {
+    let expression = Expression::read(text)?;
+    let mut wrong = None;
+    expression.names(&mut |name, argument, place| {
+        let why = match argument {
+            Some("") if OF_CLASS.contains(&name) => format!("{name} needs a class, such as {name}(Session)"),
+            Some("") if OF_HEAP.contains(&name) => return,
+            Some(class) if !class.is_empty() && OF_CLASS.contains(&name) => return,
+            Some(_) if OF_HEAP.contains(&name) => format!("{name} is of the whole heap: {name}()"),
+            None if OF_CLASS.contains(&name) => format!("{name} needs a class, such as {name}(Session)"),
+            None if OF_HEAP.contains(&name) => format!("write {name}()"),
+            _ => format!("{name} is not known; there are {}, {}", OF_CLASS.join(", "), OF_HEAP.join(", ")),
+        };
+        wrong.get_or_insert((why, place));
+    });
+    match wrong {
+        Some((why, place)) => Err(Tokens::of(text)?.misread_at(place, why)),
+        None => Ok(expression),
+    }
+}
+
+/// Whether it holds, and the values that it asked for.
+fn check(analysis: &Analysis, expression: &Expression) -> (bool, Vec<Asked>) {
+    let mut asked = Vec::new();
+    let holds = expression.is_true(&mut |name, argument| {
+        let class = argument.unwrap_or_default();
+        let value = value(analysis, name, class);
+        let call = if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
+        asked.push(Asked { call, value, is_bytes: matches!(name, "shallow" | "retained" | "total") });
+        Value::Number(value)
+    });
+    (holds, asked)
+}
+
+fn value(analysis: &Analysis, name: &str, class: &str) -> f64 {
+    let graph = &analysis.snapshot().graph;
+    let chosen = || of_classes(analysis, &Pattern::new(class).classes(analysis));
+    match name {
+        "count" => chosen().len() as f64,
+        "shallow" => chosen().iter().map(|node| analysis.self_size(*node)).sum::<u64>() as f64,
+        "retained" => retained_by_all(analysis, &chosen()) as f64,
+        "distance" => chosen().iter().map(|node| analysis.distance(*node)).min().map_or(f64::INFINITY, f64::from),
+        "total" => analysis.total_bytes() as f64,
+        "nodes" => graph.node_count() as f64,
+        _ => graph.edge_count() as f64,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_pointed_at() {
+        let misread = |text: &str| assertion(text).unwrap_err().to_string();
+        assert_eq!(
+            misread("1 < cuont(Session)"),
+            "cuont is not known; there are count, shallow, retained, distance, total, nodes, edges\n  1 < cuont(Session)\n      ^"
+        );
+        assert!(misread("count() < 1").contains("needs a class") && misread("count < 1").contains("needs a class"));
+        assert!(misread("total(Map) < 1").contains("whole heap") && misread("total < 1").contains("write total()"));
+        assert!(assertion("count(Session) <= 10 and total() < 1GB").is_ok());
+    }
+}

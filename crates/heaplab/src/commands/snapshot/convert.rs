@@ -1,0 +1,51 @@
+//! `heaplab snapshot convert`: the same heap in the columns of another writer.
+
+use super::file::{self, Source};
+use crate::output;
+use anyhow::{Context, Result};
+use clap::builder::PossibleValuesParser;
+use heaplab_snapshot::rewrite::{Target, convert};
+use heaplab_snapshot::rows::Rows;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `heaplab snapshot convert`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot convert python.heapsnapshot --to node20 -o b.heapsnapshot
+  heaplab snapshot convert a.heapsnapshot --to lines -o - | grep ...      a row a line
+  heaplab snapshot convert a.heapsnapshot --to compact -o small.heapsnapshot
+
+same: as it is, with every list, in DevTools' order, each string once.")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Whose columns, or how many rows a line
+    #[arg(long, value_name = "TARGET", value_parser = PossibleValuesParser::new(Target::ALL.map(|(name, _)| name)))]
+    to: String,
+    /// The file to write; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let source = Source::open(&args.file)?;
+    let rows = Rows::find(source.bytes())
+        .with_context(|| format!("{} (heaplab snapshot validate says how far it is good)", args.file.display()))?;
+    let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
+    let bar = file::bar(args.quiet, "converting")?;
+    output::write(&args.output, false, |out| {
+        convert(&rows, target, out, &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        })?;
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    Ok(ExitCode::SUCCESS)
+}

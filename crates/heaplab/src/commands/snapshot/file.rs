@@ -1,0 +1,107 @@
+//! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
+
+use crate::commands::recording::bytes;
+use anyhow::{Context, Result};
+use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::{ReadOptions, Snapshot};
+use indicatif::{ProgressBar, ProgressStyle};
+use memmap2::Mmap;
+use std::fs::File;
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// How files are read, the same for every command.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Reading {
+    /// Threads to use: 1 or 2
+    #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u8).range(1..=2))]
+    threads: u8,
+    /// Take a file in which two objects have the same id; diffs of such files lie
+    #[arg(long)]
+    allow_duplicate_ids: bool,
+    /// Sizes of 4 GiB and more as they are; DevTools keeps 32 bits of an object's size
+    #[arg(long)]
+    exact_sizes: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Reading {
+    /// How to read.
+    pub fn read_options(&self) -> ReadOptions {
+        ReadOptions { threads: self.threads.into(), allow_duplicate_ids: self.allow_duplicate_ids }
+    }
+
+    /// How to analyse.
+    pub fn options(&self) -> Options {
+        Options { threads: self.threads.into(), exact_sizes: self.exact_sizes, ..Options::default() }
+    }
+
+    /// A line that moves while something lasts.
+    pub fn spinner(&self, message: String) -> Result<ProgressBar> {
+        spinner(self.quiet, message)
+    }
+}
+
+/// A line that moves on a terminal; nothing elsewhere.
+pub fn spinner(quiet: bool, message: String) -> Result<ProgressBar> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    let bar = ProgressBar::new_spinner().with_style(ProgressStyle::with_template("{spinner} {msg}")?).with_message(message);
+    bar.enable_steady_tick(Duration::from_millis(100));
+    Ok(bar)
+}
+
+/// A bar from 0 to all on a terminal; nothing elsewhere.
+pub fn bar(quiet: bool, message: &str) -> Result<ProgressBar> {
+    if quiet || !std::io::stderr().is_terminal() {
+        return Ok(ProgressBar::hidden());
+    }
+    Ok(ProgressBar::new(1).with_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?).with_message(message.to_string()))
+}
+
+/// A file's bytes, mapped.
+pub struct Source {
+    path: PathBuf,
+    map: Option<Mmap>,
+}
+
+impl Source {
+    /// Maps a file.
+    pub fn open(path: &Path) -> Result<Source> {
+        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+        let metadata = file.metadata().with_context(|| format!("cannot open {}", path.display()))?;
+        anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
+        // SAFETY: the mapping is private and only read. Its content is untrusted and checked by the reader; that somebody truncates
+        // the file in place while it is read (which would raise SIGBUS) is the accepted risk of mapping files.
+        let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
+        let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
+        Ok(Source { path: path.into(), map })
+    }
+
+    /// All of it; empty where the file is.
+    pub fn bytes(&self) -> &[u8] {
+        self.map.as_deref().unwrap_or_default()
+    }
+
+    /// Reads it as a snapshot.
+    pub fn read(&self, reading: &Reading) -> Result<Snapshot<'_>> {
+        let bar = reading.spinner(format!("reading {} ({})", self.path.display(), bytes(self.bytes().len() as u64)))?;
+        let snapshot = Snapshot::read_with(self.bytes(), &reading.read_options());
+        bar.finish_and_clear();
+        snapshot.with_context(|| format!("{} (heaplab snapshot validate says how far it is good)", self.path.display()))
+    }
+}
+
+/// Reads and analyses a file, and gives `with` the answers.
+pub fn analysed<T>(path: &Path, reading: &Reading, with: impl FnOnce(&Analysis) -> Result<T>) -> Result<T> {
+    let source = Source::open(path)?;
+    let snapshot = source.read(reading)?;
+    let bar = reading.spinner(format!("analysing {} objects", crate::commands::recording::count(snapshot.graph.node_count() as u64)))?;
+    let analysis = Analysis::of(&snapshot, &reading.options());
+    bar.finish_and_clear();
+    with(&analysis)
+}

@@ -1,0 +1,84 @@
+//! `heaplab snapshot`: take, read, compare and check heap snapshots. One file a subcommand.
+
+mod check;
+mod convert;
+mod dominators;
+mod expression;
+mod file;
+mod object;
+mod path;
+mod pattern;
+mod query;
+mod retainers;
+mod rows;
+mod summary;
+mod table;
+mod take;
+mod target;
+mod validate;
+mod watch;
+
+use anyhow::Result;
+use clap::Subcommand;
+use std::process::ExitCode;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab snapshot take --node 4711 -o a.heapsnapshot       from a running Node, straight to disk
+  heaplab snapshot summary a.heapsnapshot                   classes, as DevTools' Summary
+  heaplab snapshot path a.heapsnapshot Session              what keeps the sessions
+  heaplab snapshot diff a.heapsnapshot b.heapsnapshot       as DevTools' Comparison
+  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10'
+
+Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md describes --json.";
+
+/// Arguments of `heaplab snapshot`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Take a snapshot of a running Node or Chromium
+    Take(take::Args),
+    /// Take one each time the heap nears its limit
+    Watch(watch::Args),
+    /// Classes: count, shallow and retained size, distance
+    Summary(summary::Args),
+    /// What refers to an object
+    Retainers(retainers::Args),
+    /// The shortest way from a root to an object, or to each object of a class
+    Path(path::Args),
+    /// What holds what alive: the dominator tree
+    Dominators(dominators::Args),
+    /// One object and what it refers to
+    Object(object::Args),
+    /// Ask for assertions: exit code 1 where one does not hold
+    Check(check::Args),
+    /// Objects as rows: filter, group, sort, top
+    Query(query::Args),
+    /// Write a snapshot anew, in the columns of another writer
+    Convert(convert::Args),
+    /// Say how far a file is good
+    Validate(validate::Args),
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    match args.command {
+        Command::Take(args) => take::run(args),
+        Command::Watch(args) => watch::run(args),
+        Command::Summary(args) => summary::run(args),
+        Command::Retainers(args) => retainers::run(args),
+        Command::Path(args) => path::run(args),
+        Command::Dominators(args) => dominators::run(args),
+        Command::Object(args) => object::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Query(args) => query::run(args),
+        Command::Convert(args) => convert::run(args),
+        Command::Validate(args) => validate::run(args),
+    }
+}

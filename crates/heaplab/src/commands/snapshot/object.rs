@@ -1,0 +1,126 @@
+//! `heaplab snapshot object`: one object and what it refers to.
+
+use super::file::{self, Reading};
+use super::pattern::Subject;
+use super::rows::{edge_json, heading, label, node_json, step};
+use super::table::{Table, cut, distance, number};
+use crate::commands::recording::bytes;
+use anyhow::Result;
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::{Edge, Node};
+use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Characters of a string's content that are shown.
+const CONTENT_CHARACTERS: usize = 2000;
+
+/// Arguments of `heaplab snapshot object`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot object a.heapsnapshot @4711      ids are what every command shows behind @
+  heaplab snapshot object a.heapsnapshot Session    the session that retains most
+  heaplab snapshot object a.heapsnapshot @4711 --json | jq '.references[].to.id'")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An object such as @4711, or the class whose largest object is meant
+    #[arg(value_name = "OBJECT")]
+    subject: Subject,
+    /// References to show, those that retain most first; 0: all
+    #[arg(long, value_name = "N", default_value_t = 30)]
+    top: usize,
+    /// Write JSON, with all references
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    file::analysed(&args.file, &args.reading, |analysis| {
+        let node = args.subject.node(analysis)?;
+        let graph = &analysis.snapshot().graph;
+        let mut edges: Vec<Edge> = graph.edges(node).collect();
+        edges.sort_by_key(|edge| Reverse(analysis.retained_size(graph.target(*edge))));
+        if args.json {
+            println!("{}", serde_json::to_string(&json_of(analysis, node, &edges))?)
+        } else {
+            let shown = if args.top == 0 { edges.len() } else { args.top.min(edges.len()) };
+            print!("{}", text(analysis, node, &edges, shown))
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(analysis: &Analysis, node: Node, edges: &[Edge], shown: usize) -> String {
+    let snapshot = analysis.snapshot();
+    let mut text = heading(analysis, node);
+    if let Some(place) = place(analysis, node) {
+        let _ = writeln!(text, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1);
+    }
+    for frame in allocated_by(analysis, node) {
+        let _ = writeln!(text, "allocated in {frame}");
+    }
+    if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
+        let _ = writeln!(text, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS));
+    }
+    if edges.is_empty() {
+        text.push_str("\nIt refers to nothing.\n");
+        return text;
+    }
+    let _ = writeln!(text, "\nIt refers to:");
+    let mut table = Table::new(["shallow", "retained", "distance", "reference"]);
+    for edge in &edges[..shown] {
+        let target = snapshot.graph.target(*edge);
+        let what = format!("{} = {}", step(analysis, *edge), label(analysis, target));
+        table.row([bytes(analysis.self_size(target)), bytes(analysis.retained_size(target)), distance(analysis.distance(target)), what]);
+    }
+    text.push_str(&table.text());
+    if shown < edges.len() {
+        let _ = writeln!(text, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64));
+    }
+    text
+}
+
+fn json_of(analysis: &Analysis, node: Node, edges: &[Edge]) -> Value {
+    let graph = &analysis.snapshot().graph;
+    let references: Vec<Value> =
+        edges.iter().map(|edge| json!({"edge": edge_json(analysis, *edge), "to": node_json(analysis, graph.target(*edge))})).collect();
+    let place = place(analysis, node);
+    json!({
+        "format": "heaplab-snapshot-object",
+        "version": 1,
+        "object": node_json(analysis, node),
+        "place": place.map(|place| json!({"script_id": place.script_id, "line": place.line, "column": place.column})),
+        "allocated_by": allocated_by(analysis, node),
+        "dominator": node_json(analysis, analysis.dominator(node)),
+        "references": references,
+    })
+}
+
+/// Where it stands in a script.
+fn place(analysis: &Analysis, node: Node) -> Option<heaplab_snapshot::Location> {
+    analysis.snapshot().locations.iter().find(|location| location.node == node).copied()
+}
+
+/// The functions that allocated it, the innermost first; empty unless allocations were tracked.
+fn allocated_by(analysis: &Analysis, node: Node) -> Vec<String> {
+    let snapshot = analysis.snapshot();
+    let Some(id) = snapshot.graph.trace_node(node) else { return Vec::new() };
+    let mut at = snapshot.traces.nodes.iter().position(|trace| trace.id == u64::from(id));
+    let mut frames = Vec::new();
+    while let Some(trace) = at.and_then(|at| snapshot.traces.nodes.get(at)) {
+        if let Some(function) = snapshot.traces.functions.get(trace.function as usize) {
+            let (name, script) = (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
+            let name = if name.is_empty() { "(anonymous)" } else { &name };
+            frames.push(format!("{name} {script}:{}:{}", function.line.wrapping_add(1), function.column.wrapping_add(1)));
+        }
+        at = trace.parent.map(|parent| parent as usize);
+    }
+    frames
+}

@@ -1,0 +1,168 @@
+//! What a user names: an object by its id, or classes by a pattern.
+
+use super::summary::name;
+use anyhow::{Context, Result, bail};
+use heaplab_snapshot::Node;
+use heaplab_snapshot::analysis::Analysis;
+
+/// A class name in which `*` stands for any text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(String);
+
+impl Pattern {
+    /// The pattern as it is written.
+    pub fn new(text: impl Into<String>) -> Pattern {
+        Pattern(text.into())
+    }
+
+    /// As it was written.
+    pub fn text(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether all of `name` is what the pattern says.
+    pub fn fits(&self, name: &str) -> bool {
+        let mut parts = self.0.split('*');
+        let first = parts.next().unwrap_or_default();
+        let Some(mut rest) = name.strip_prefix(first) else { return false };
+        let Some(last) = self.0.contains('*').then(|| parts.next_back().unwrap_or_default()) else { return rest.is_empty() };
+        for part in parts {
+            let Some(at) = rest.find(part) else { return false };
+            rest = &rest[at + part.len()..];
+        }
+        rest.ends_with(last)
+    }
+
+    /// Which classes fit, by their index.
+    pub fn classes(&self, analysis: &Analysis) -> Vec<bool> {
+        analysis.classes().iter().map(|class| self.fits(&name(class))).collect()
+    }
+}
+
+/// An object or the objects of some classes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// `@4711`, or `4711`.
+    Object(u32),
+    /// `Session`, `Detached *`.
+    Classes(Pattern),
+}
+
+impl std::str::FromStr for Subject {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Subject, String> {
+        let digits = text.strip_prefix('@').unwrap_or(text);
+        match digits.parse() {
+            Ok(id) => Ok(Subject::Object(id)),
+            Err(_) if text.is_empty() => Err("expected an object such as @4711, or a class such as Session".into()),
+            Err(_) if text.starts_with('@') => Err(format!("{text} is no object: expected @ and a number below 2^32")),
+            Err(_) => Ok(Subject::Classes(Pattern::new(text))),
+        }
+    }
+}
+
+impl Subject {
+    /// The objects, those with the largest retained size first.
+    pub fn nodes(&self, analysis: &Analysis) -> Result<Vec<Node>> {
+        match self {
+            Subject::Object(id) => Ok(vec![object(analysis, *id)?]),
+            Subject::Classes(pattern) => {
+                let nodes = of_classes(analysis, &pattern.classes(analysis));
+                if nodes.is_empty() {
+                    bail!("no object is of a class {:?}{}", pattern.text(), suggestion(analysis, pattern));
+                }
+                let mut nodes = nodes;
+                nodes.sort_by_key(|node| std::cmp::Reverse(analysis.retained_size(*node)));
+                Ok(nodes)
+            }
+        }
+    }
+
+    /// One object: the one with that id, or the one of the class that retains most.
+    pub fn node(&self, analysis: &Analysis) -> Result<Node> {
+        self.nodes(analysis).map(|nodes| nodes[0])
+    }
+}
+
+/// The object with that id.
+pub fn object(analysis: &Analysis, id: u32) -> Result<Node> {
+    analysis
+        .snapshot()
+        .graph
+        .node_by_id(id)
+        .with_context(|| format!("no object has the id @{id}; ids are of one process and its snapshots"))
+}
+
+/// The objects with a size whose class is chosen.
+pub fn of_classes(analysis: &Analysis, chosen: &[bool]) -> Vec<Node> {
+    let nodes = analysis.snapshot().graph.nodes();
+    nodes.filter(|node| chosen[analysis.class_of(*node) as usize] && analysis.self_size(*node) > 0).collect()
+}
+
+/// What would go if all `nodes` went: the retained sizes of those that no other of them dominates.
+pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
+    const UNKNOWN: u8 = 0;
+    const FREE: u8 = 1;
+    const CHOSEN: u8 = 2;
+    const BELOW: u8 = 3;
+    let mut states = vec![UNKNOWN; analysis.snapshot().graph.node_count()];
+    for node in nodes {
+        states[*node as usize] = CHOSEN;
+    }
+    let mut walked = Vec::new();
+    let mut total = 0;
+    for node in nodes {
+        let mut above = *node;
+        let below = loop {
+            let next = analysis.dominator(above);
+            if next == above {
+                break false;
+            }
+            match states[next as usize] {
+                UNKNOWN => walked.push(next),
+                FREE => break false,
+                _ => break true,
+            }
+            above = next;
+        };
+        for node in walked.drain(..) {
+            states[node as usize] = if below { BELOW } else { FREE };
+        }
+        if !below {
+            total += analysis.retained_size(*node);
+        }
+    }
+    total
+}
+
+/// A class whose name is nearly that.
+fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
+    let wanted = pattern.text().to_lowercase().replace('*', "");
+    let near = analysis.shown_classes().filter(|(_, class)| name(class).to_lowercase().contains(&wanted));
+    match near.max_by_key(|(_, class)| class.retained_size) {
+        Some((_, class)) if !wanted.is_empty() => format!("; there is {:?}", name(class)),
+        _ => "; heaplab snapshot summary lists them".into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_star_is_any_text() {
+        let fits = |pattern: &str, name: &str| Pattern::new(pattern).fits(name);
+        assert!(fits("Session", "Session") && !fits("Session", "Sessions") && !fits("Session", "MySession"));
+        assert!(fits("Detached *", "Detached <div>") && fits("*", "") && fits("*Node*", "MyNodeList") && fits("a*b*c", "aXbYc"));
+        assert!(!fits("a*a", "a") && !fits("Detached *", "Detache") && !fits("a*b*c", "acb"));
+    }
+
+    #[test]
+    fn a_number_is_an_object_and_anything_else_a_class() {
+        assert_eq!("@47".parse(), Ok(Subject::Object(47)));
+        assert_eq!("47".parse(), Ok(Subject::Object(47)));
+        assert_eq!("Map".parse(), Ok(Subject::Classes(Pattern::new("Map"))));
+        assert!("@x".parse::<Subject>().is_err() && "".parse::<Subject>().is_err());
+    }
+}

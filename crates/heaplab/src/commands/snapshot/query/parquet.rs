@@ -1,0 +1,42 @@
+//! Rows as a Parquet file, by the same writer as a recording's tables.
+
+use super::plan::Field;
+use super::run::{Answer, Cell};
+use anyhow::Result;
+use heaplab_trace::parquet::PAGE_ROWS;
+use heaplab_trace::parquet::encode::Present;
+use heaplab_trace::parquet::schema::{Column, Encoding, Kind};
+use heaplab_trace::parquet::write::FileWriter;
+use std::io::Write;
+
+/// Writes all rows.
+pub fn write(answer: &Answer, out: &mut dyn Write) -> Result<()> {
+    let fields = answer.fields();
+    let columns: Vec<Column> = fields.iter().map(|field| Column::required(field.json_name(), kind(*field), Encoding::Dictionary)).collect();
+    let mut writer = FileWriter::new(out, &columns)?;
+    let mut numbers = Vec::new();
+    for first in (0..answer.len()).step_by(PAGE_ROWS) {
+        let rows = first..answer.len().min(first + PAGE_ROWS);
+        writer.page(rows.len(), |column, writer, squeeze| {
+            let cells = rows.clone().map(|row| answer.cell(row, fields[column]));
+            if fields[column].is_text() {
+                let texts: Vec<String> = cells.map(|cell| if let Cell::Text(text) = cell { text } else { String::new() }).collect();
+                return writer.texts(texts.iter().map(|text| Some(text.as_str())), squeeze);
+            }
+            numbers.clear();
+            numbers.extend(cells.map(|cell| if let Cell::Number(number) = cell { number as u64 } else { 0 }));
+            writer.integers(&numbers, Present::All, rows.len(), squeeze)
+        })?;
+    }
+    writer.finish(&[("heaplab".into(), "snapshot query".into())])?;
+    Ok(())
+}
+
+fn kind(field: Field) -> Kind {
+    match field {
+        Field::Type | Field::Class | Field::Name => Kind::Text,
+        Field::Distance => Kind::I32,
+        Field::Id | Field::Dominator => Kind::U32,
+        _ => Kind::U64,
+    }
+}

@@ -1,0 +1,215 @@
+//! The rows that a query finds.
+
+use super::plan::{Field, Plan};
+use crate::commands::snapshot::expression::Value;
+use crate::commands::snapshot::pattern::retained_by_all;
+use crate::commands::snapshot::summary::name;
+use heaplab_snapshot::Node;
+use heaplab_snapshot::analysis::Analysis;
+use std::cmp::Ordering;
+use std::collections::HashMap;
+
+/// A field of a row.
+#[derive(Clone, Debug, PartialEq, PartialOrd)]
+pub enum Cell {
+    /// A number.
+    Number(i64),
+    /// A text.
+    Text(String),
+}
+
+impl From<Cell> for serde_json::Value {
+    fn from(cell: Cell) -> serde_json::Value {
+        match cell {
+            Cell::Number(number) => number.into(),
+            Cell::Text(text) => text.into(),
+        }
+    }
+}
+
+/// What was found.
+pub struct Answer<'q, 's, 'a> {
+    analysis: &'q Analysis<'s, 'a>,
+    plan: &'q Plan,
+    class_names: Vec<String>,
+    rows: Rows,
+    /// Rows before `top`.
+    pub found: usize,
+}
+
+/// Objects or groups of them.
+enum Rows {
+    /// Cells are made when they are asked for: names are long.
+    Objects(Vec<Node>),
+    Groups(Vec<Group>),
+}
+
+struct Group {
+    /// Those of the plan's `group`.
+    keys: Vec<Cell>,
+    nodes: Vec<Node>,
+    retained_bytes: u64,
+}
+
+impl<'q, 's, 'a> Answer<'q, 's, 'a> {
+    /// Runs the query.
+    pub fn of(analysis: &'q Analysis<'s, 'a>, plan: &'q Plan) -> Answer<'q, 's, 'a> {
+        let class_names = analysis.classes().iter().map(name).collect();
+        let mut answer = Answer { analysis, plan, class_names, rows: Rows::Objects(Vec::new()), found: 0 };
+        let nodes: Vec<Node> = analysis.snapshot().graph.nodes().filter(|node| answer.fits(*node)).collect();
+        answer.rows = if plan.group.is_empty() { Rows::Objects(nodes) } else { Rows::Groups(answer.grouped(nodes)) };
+        answer.found = answer.len();
+        answer.sort();
+        if let Some(top) = plan.top {
+            match &mut answer.rows {
+                Rows::Objects(nodes) => nodes.truncate(top),
+                Rows::Groups(groups) => groups.truncate(top),
+            }
+        }
+        answer
+    }
+
+    /// The columns.
+    pub fn fields(&self) -> Vec<Field> {
+        self.plan.columns()
+    }
+
+    /// Rows.
+    pub fn len(&self) -> usize {
+        match &self.rows {
+            Rows::Objects(nodes) => nodes.len(),
+            Rows::Groups(groups) => groups.len(),
+        }
+    }
+
+    /// One field of a row.
+    pub fn cell(&self, row: usize, field: Field) -> Cell {
+        match &self.rows {
+            Rows::Objects(nodes) => self.of_node(nodes[row], field),
+            Rows::Groups(groups) => self.of_group(&groups[row], field),
+        }
+    }
+
+    fn fits(&self, node: Node) -> bool {
+        let value = |cell| match cell {
+            Cell::Number(number) => Value::Number(number as f64),
+            Cell::Text(text) => Value::Text(text),
+        };
+        let mut field = |name: &str, _: Option<&str>| {
+            let field = [
+                Field::Id,
+                Field::Type,
+                Field::Class,
+                Field::Name,
+                Field::Shallow,
+                Field::Retained,
+                Field::Distance,
+                Field::Detached,
+                Field::References,
+                Field::Dominator,
+            ]
+            .into_iter()
+            .find(|field| field.name() == name);
+            field.map_or(Value::Number(0.0), |field| value(self.of_node(node, field)))
+        };
+        self.plan.condition.as_ref().is_none_or(|condition| condition.is_true(&mut field))
+    }
+
+    fn of_node(&self, node: Node, field: Field) -> Cell {
+        let (analysis, snapshot) = (self.analysis, self.analysis.snapshot());
+        let graph = &snapshot.graph;
+        Cell::Number(match field {
+            Field::Id => graph.id(node).into(),
+            Field::Type => return Cell::Text(snapshot.node_type_name(graph.node_type(node)).into()),
+            Field::Class => return Cell::Text(self.class_names[analysis.class_of(node) as usize].clone()),
+            Field::Name => return Cell::Text(analysis.name(node).into_owned()),
+            Field::Shallow => analysis.self_size(node) as i64,
+            Field::Retained => analysis.retained_size(node) as i64,
+            Field::Distance => analysis.distance(node).into(),
+            Field::Detached => i64::from(analysis.detachedness(node) == 2),
+            Field::References => graph.edges(node).len() as i64,
+            Field::Dominator => graph.id(analysis.dominator(node)).into(),
+            Field::Count => 1,
+        })
+    }
+
+    fn of_group(&self, group: &Group, field: Field) -> Cell {
+        if let Some(place) = self.plan.group.iter().position(|key| *key == field) {
+            return group.keys[place].clone();
+        }
+        Cell::Number(match field {
+            Field::Count => group.nodes.len() as i64,
+            Field::Shallow => group.nodes.iter().map(|node| self.analysis.self_size(*node)).sum::<u64>() as i64,
+            Field::Retained => group.retained_bytes as i64,
+            _ => group.nodes.iter().map(|node| self.analysis.distance(*node)).min().unwrap_or(0).into(),
+        })
+    }
+
+    fn grouped(&self, nodes: Vec<Node>) -> Vec<Group> {
+        let mut places: HashMap<Vec<Key>, usize> = HashMap::new();
+        let mut groups: Vec<Group> = Vec::new();
+        for node in nodes {
+            let key: Vec<Key> = self.plan.group.iter().map(|field| self.key(node, *field)).collect();
+            let place = *places.entry(key).or_insert_with(|| {
+                let keys = self.plan.group.iter().map(|field| self.of_node(node, *field)).collect();
+                groups.push(Group { keys, nodes: Vec::new(), retained_bytes: 0 });
+                groups.len() - 1
+            });
+            groups[place].nodes.push(node);
+        }
+        for group in &mut groups {
+            group.retained_bytes = retained_by_all(self.analysis, &group.nodes);
+        }
+        groups
+    }
+
+    /// What tells groups apart: a number where that is enough.
+    fn key(&self, node: Node, field: Field) -> Key {
+        match self.of_node_key(node, field) {
+            Some(number) => Key::Number(number),
+            None => match self.of_node(node, field) {
+                Cell::Number(number) => Key::Number(number),
+                Cell::Text(text) => Key::Text(text),
+            },
+        }
+    }
+
+    fn of_node_key(&self, node: Node, field: Field) -> Option<i64> {
+        let type_code = |name: &str| self.analysis.snapshot().header.meta.node_types.iter().position(|known| known == name);
+        match field {
+            Field::Type => {
+                let snapshot = self.analysis.snapshot();
+                type_code(snapshot.node_type_name(snapshot.graph.node_type(node))).map(|place| place as i64)
+            }
+            _ => None,
+        }
+    }
+
+    fn sort(&mut self) {
+        // Without a wish: objects in the order of the file, groups by what they retain.
+        let grouped = matches!(self.rows, Rows::Groups(_));
+        let Some((field, descending)) = self.plan.sort.or(grouped.then_some((Field::Retained, true))) else { return };
+        let order = |first: &Cell, second: &Cell| {
+            let order = first.partial_cmp(second).unwrap_or(Ordering::Equal);
+            if descending { order.reverse() } else { order }
+        };
+        match std::mem::replace(&mut self.rows, Rows::Objects(Vec::new())) {
+            Rows::Objects(nodes) => {
+                let mut keyed: Vec<(Cell, Node)> = nodes.into_iter().map(|node| (self.of_node(node, field), node)).collect();
+                keyed.sort_by(|(first, _), (second, _)| order(first, second));
+                self.rows = Rows::Objects(keyed.into_iter().map(|(_, node)| node).collect());
+            }
+            Rows::Groups(groups) => {
+                let mut keyed: Vec<(Cell, Group)> = groups.into_iter().map(|group| (self.of_group(&group, field), group)).collect();
+                keyed.sort_by(|(first, _), (second, _)| order(first, second));
+                self.rows = Rows::Groups(keyed.into_iter().map(|(_, group)| group).collect());
+            }
+        }
+    }
+}
+
+#[derive(PartialEq, Eq, Hash)]
+enum Key {
+    Number(i64),
+    Text(String),
+}

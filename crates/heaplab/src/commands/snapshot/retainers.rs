@@ -1,0 +1,127 @@
+//! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as DevTools' Retainers.
+
+use super::file::{self, Reading};
+use super::pattern::Subject;
+use super::rows::{edge_json, heading, label, node_json, step};
+use super::table::{distance, number};
+use anyhow::Result;
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::{Edge, Node, Retainers};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `heaplab snapshot retainers`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot retainers a.heapsnapshot @4711
+  heaplab snapshot retainers a.heapsnapshot Session --depth 4     and what refers to those
+  heaplab snapshot retainers a.heapsnapshot @4711 --json | jq '.retainers[].from.id'
+
+A line reads: the object, and by what reference it holds the one above. The order is DevTools': by
+distance from the roots, so that the first is on a shortest path.")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An object such as @4711, or the class whose largest object is meant
+    #[arg(value_name = "OBJECT")]
+    subject: Subject,
+    /// How far to follow
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    depth: usize,
+    /// Referrers to show of each object; 0: all
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    top: usize,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    file::analysed(&args.file, &args.reading, |analysis| {
+        let node = args.subject.node(analysis)?;
+        let top = if args.top == 0 { usize::MAX } else { args.top };
+        let walk = Walk { analysis, retainers: Retainers::of(&analysis.snapshot().graph), top };
+        if args.json {
+            let answer = json!({
+                "format": "heaplab-snapshot-retainers",
+                "version": 1,
+                "object": node_json(analysis, node),
+                "total": walk.retainers.of_node(node).len(),
+                "retainers": walk.json(node, args.depth, &mut vec![node]),
+            });
+            println!("{}", serde_json::to_string(&answer)?)
+        } else {
+            let mut text = format!("{}\nHeld by:\n", heading(analysis, node));
+            walk.text(node, args.depth, &mut vec![node], &mut text);
+            print!("{text}")
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Follows references backwards.
+struct Walk<'w, 's, 'a> {
+    analysis: &'w Analysis<'s, 'a>,
+    retainers: Retainers,
+    top: usize,
+}
+
+impl Walk<'_, '_, '_> {
+    fn sorted(&self, node: Node) -> Vec<(Edge, Node)> {
+        sorted_retainers(self.analysis, &self.retainers, node)
+    }
+
+    fn text(&self, node: Node, depth: usize, above: &mut Vec<Node>, out: &mut String) {
+        let sorted = self.sorted(node);
+        let indent = "  ".repeat(above.len());
+        for (edge, source) in sorted.iter().take(self.top) {
+            let again = if above.contains(source) { "  (again)" } else { "" };
+            let (from, step) = (label(self.analysis, *source), step(self.analysis, *edge));
+            let _ = writeln!(out, "{:>4} {indent}{from} {step}{again}", distance(self.analysis.distance(*source)));
+            if depth > 1 && again.is_empty() {
+                above.push(*source);
+                self.text(*source, depth - 1, above, out);
+                above.pop();
+            }
+        }
+        if sorted.is_empty() {
+            let _ = writeln!(out, "     {indent}nothing");
+        }
+        if let Some(more) = sorted.len().checked_sub(self.top).filter(|more| *more > 0) {
+            let _ = writeln!(out, "     {indent}... and {} more", number(more as u64));
+        }
+    }
+
+    fn json(&self, node: Node, depth: usize, above: &mut Vec<Node>) -> Vec<Value> {
+        let mut rows = Vec::new();
+        for (edge, source) in self.sorted(node).into_iter().take(self.top) {
+            let mut row = json!({"edge": edge_json(self.analysis, edge), "from": node_json(self.analysis, source)});
+            if depth > 1 && !above.contains(&source) {
+                above.push(source);
+                row["retainers"] = self.json(source, depth - 1, above).into();
+                above.pop();
+            }
+            rows.push(row);
+        }
+        rows
+    }
+}
+
+/// The edges that refer to a node with their objects, in DevTools' order: by distance, then by name.
+pub fn sorted_retainers(analysis: &Analysis, retainers: &Retainers, node: Node) -> Vec<(Edge, Node)> {
+    let graph = &analysis.snapshot().graph;
+    let mut sorted: Vec<(Edge, Node)> = retainers.of_node(node).iter().map(|edge| (*edge, graph.source(*edge))).collect();
+    // Names are long to make and seldom looked at: only where distances are equal.
+    sorted.sort_by(|(first_edge, first), (second_edge, second)| {
+        let by_distance = analysis.distance(*first).cmp(&analysis.distance(*second));
+        let by_name = || analysis.name(*first).encode_utf16().cmp(analysis.name(*second).encode_utf16());
+        by_distance.then_with(by_name).then(first_edge.cmp(second_edge))
+    });
+    sorted
+}

@@ -1,0 +1,90 @@
+//! Objects and references as every command shows them: one line of text, or one object of JSON.
+
+use super::summary::name;
+use super::table::{cut, distance, one_line};
+use crate::commands::recording::bytes;
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::{Edge, EdgeType, Node};
+use serde_json::{Value, json};
+
+/// Characters of a string's content on a line.
+const CONTENT_CHARACTERS: usize = 60;
+/// Characters of a name in JSON: strings may have megabytes.
+const JSON_CHARACTERS: usize = 1024;
+
+/// `Session @4711`, `"content" @5`, `{id, name} @7`.
+pub fn label(analysis: &Analysis, node: Node) -> String {
+    let snapshot = analysis.snapshot();
+    let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
+    let shown = cut(&analysis.name(node), CONTENT_CHARACTERS);
+    let id = snapshot.graph.id(node);
+    match kind {
+        "string" | "concatenated string" | "sliced string" => format!("\"{shown}\" @{id}"),
+        "closure" => format!("{}() @{id}", if shown.is_empty() { "anonymous" } else { &shown }),
+        "object" | "native" | "synthetic" => {
+            let shown = if shown.is_empty() { "(no name)" } else { &shown };
+            format!("{shown} @{id}")
+        }
+        _ if shown.is_empty() => format!("({kind}) @{id}"),
+        _ => format!("{shown} ({kind}) @{id}"),
+    }
+}
+
+/// `.name`, `[3]`, `context.name`, `(internal map)`: the reference as a step from its object.
+pub fn step(analysis: &Analysis, edge: Edge) -> String {
+    let graph = &analysis.snapshot().graph;
+    let shown = one_line(&analysis.edge_name(edge));
+    match graph.edge_type(edge) {
+        EdgeType::Element => format!("[{shown}]"),
+        EdgeType::Property | EdgeType::Shortcut if is_identifier(&shown) => format!(".{shown}"),
+        EdgeType::Property | EdgeType::Shortcut => format!("[{:?}]", shown),
+        EdgeType::Context => format!(".{shown} (variable)"),
+        EdgeType::Weak => format!(".{shown} (weak)"),
+        other => format!(".{shown} ({})", analysis.snapshot().edge_type_name(other)),
+    }
+}
+
+fn is_identifier(text: &str) -> bool {
+    let mut characters = text.chars();
+    let first = characters.next().is_some_and(|first| first.is_alphabetic() || first == '_' || first == '$');
+    first && characters.all(|each| each.is_alphanumeric() || each == '_' || each == '$')
+}
+
+/// The object in JSON.
+pub fn node_json(analysis: &Analysis, node: Node) -> Value {
+    let snapshot = analysis.snapshot();
+    let graph = &snapshot.graph;
+    json!({
+        "id": graph.id(node),
+        "type": snapshot.node_type_name(graph.node_type(node)),
+        "name": analysis.name(node).chars().take(JSON_CHARACTERS).collect::<String>(),
+        "class": name(&analysis.classes()[analysis.class_of(node) as usize]),
+        "shallow_bytes": analysis.self_size(node),
+        "retained_bytes": analysis.retained_size(node),
+        "distance": analysis.distance(node),
+        "detachedness": (["unknown", "attached", "detached"]).get(usize::from(analysis.detachedness(node))),
+    })
+}
+
+/// The reference in JSON.
+pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
+    let snapshot = analysis.snapshot();
+    let name: String = analysis.edge_name(edge).chars().take(JSON_CHARACTERS).collect();
+    json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
+}
+
+/// The first lines about an object: what it is, and its sizes.
+pub fn heading(analysis: &Analysis, node: Node) -> String {
+    let snapshot = analysis.snapshot();
+    let class = name(&analysis.classes()[analysis.class_of(node) as usize]);
+    let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
+    let detached = if analysis.detachedness(node) == 2 { ", detached" } else { "" };
+    format!(
+        "{}\n{kind} of class {}{detached}; shallow {}, retained {}, distance {}\n",
+        label(analysis, node),
+        one_line(&class),
+        bytes(analysis.self_size(node)),
+        bytes(analysis.retained_size(node)),
+        distance(analysis.distance(node)),
+    )
+}

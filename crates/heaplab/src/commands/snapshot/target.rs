@@ -1,0 +1,45 @@
+//! Which live heap: a process, or an inspector's address.
+
+use anyhow::{Result, bail};
+use heaplab_capture::{Connection, Endpoint, Options};
+use std::time::Duration;
+
+/// What to connect to, the same for `take` and `watch`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct Target {
+    /// A Node: its process id, or an address such as ws://127.0.0.1:9229/... or 127.0.0.1:9229
+    #[arg(long, value_name = "PID|ADDRESS", conflicts_with = "chromium", required_unless_present = "chromium")]
+    node: Option<String>,
+    /// A Chromium: the address of its --remote-debugging-port, such as 9222 or http://127.0.0.1:9222
+    #[arg(long, value_name = "PORT|ADDRESS")]
+    chromium: Option<String>,
+    /// Of several pages the one with this in its title or address
+    #[arg(long, value_name = "TEXT")]
+    page: Option<String>,
+    /// Seconds without a sign of the target after which it is given up
+    #[arg(long, value_name = "SECONDS", default_value_t = 300, value_parser = clap::value_parser!(u64).range(1..))]
+    timeout: u64,
+}
+
+impl Target {
+    /// Connects.
+    pub fn connect(&self) -> Result<(Connection, String)> {
+        let options = Options { silence: Duration::from_secs(self.timeout), ..Options::default() };
+        let page = self.page.as_deref();
+        let endpoint = match (&self.node, &self.chromium) {
+            (Some(node), _) if node.contains(['.', ':']) => Endpoint::at(node, page, &options)?,
+            (Some(node), _) => match node.parse() {
+                Ok(pid) => Endpoint::of_process(pid, &options)?,
+                Err(_) => bail!("--node {node} is neither a process id nor an address such as 127.0.0.1:9229"),
+            },
+            (None, Some(chromium)) => match chromium.parse::<u16>() {
+                Ok(port) => Endpoint::at(&format!("127.0.0.1:{port}"), page, &options)?,
+                Err(_) => Endpoint::at(chromium, page, &options)?,
+            },
+            (None, None) => bail!("name a --node or a --chromium"),
+        };
+        let connection = Connection::open(&endpoint, &options)?;
+        let title = if endpoint.title.is_empty() { endpoint.address.to_string() } else { endpoint.title };
+        Ok((connection, title))
+    }
+}

@@ -1,0 +1,96 @@
+//! `heaplab snapshot validate`: how far a file is good.
+
+use super::file::{self, Source};
+use super::table::{Table, number};
+use crate::commands::recording::bytes;
+use anyhow::Result;
+use heaplab_snapshot::validate::{Report, validate};
+use serde_json::{Value, json};
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `heaplab snapshot validate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot validate a.heapsnapshot
+  heaplab snapshot validate a.heapsnapshot.part      what a target that died had sent
+  heaplab snapshot validate a.heapsnapshot --json | jq .good_bytes
+
+Exit code 0 where readers will take the file, 1 where it is damaged, cut, or no snapshot.")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
+    /// Write JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let source = Source::open(&args.file)?;
+    let bar = file::bar(args.quiet || args.json, "validating")?;
+    let report = validate(source.bytes(), &mut |done, all| {
+        bar.set_length(all);
+        bar.set_position(done);
+    });
+    bar.finish_and_clear();
+    if args.json {
+        println!("{}", serde_json::to_string(&json_of(&report))?)?;
+    } else {
+        print!("{}", text(&args.file, &report))?;
+    }
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+fn text(path: &Path, report: &Report) -> String {
+    let mut text = String::new();
+    let _ = match &report.damage {
+        None => writeln!(text, "{}: good, {}", path.display(), bytes(report.file_bytes)),
+        Some(damage) => writeln!(
+            text,
+            "{}: damaged; good up to byte {} of {}\n  {damage}",
+            path.display(),
+            number(report.good_bytes),
+            number(report.file_bytes)
+        ),
+    };
+    if !report.lists.is_empty() {
+        text.push('\n');
+        let mut table = Table::new(["rows", "declared", "at byte", "list"]);
+        for list in &report.lists {
+            let declared = list.declared.map_or_else(|| "-".into(), number);
+            let state = if list.whole { "" } else { "  (not whole)" };
+            table.row([number(list.rows), declared, number(list.offset), format!("{}{state}", list.section.key())]);
+        }
+        text.push_str(&table.text());
+    }
+    for oddity in &report.oddities {
+        let _ = writeln!(text, "note: {oddity}");
+    }
+    text
+}
+
+fn json_of(report: &Report) -> Value {
+    let lists: Vec<Value> = report
+        .lists
+        .iter()
+        .map(|list| {
+            json!({"list": list.section.key(), "offset": list.offset, "rows": list.rows, "declared": list.declared, "whole": list.whole})
+        })
+        .collect();
+    json!({
+        "format": "heaplab-snapshot-validate",
+        "version": 1,
+        "good": report.is_good(),
+        "file_bytes": report.file_bytes,
+        "good_bytes": report.good_bytes,
+        "damage": report.damage.as_ref().map(ToString::to_string),
+        "lists": lists,
+        "oddities": report.oddities.iter().map(ToString::to_string).collect::<Vec<_>>(),
+    })
+}
