@@ -1,6 +1,7 @@
 //! Measurements whose figures stand in docs/benchmarks.md: one file a benchmark, peers in the same run.
 
 mod bundle;
+mod jvm;
 mod measure;
 mod reading;
 mod recorder;
@@ -29,6 +30,8 @@ enum Benchmark {
     Report(report::Args),
     /// CPU time and memory that recording adds, beside heaptrack
     Recorder(recorder::Args),
+    /// Time that recording a JVM's metaspace adds, beside the JVM logging to a file
+    Jvm(jvm::Args),
     /// Runs a program and writes down what it used
     #[command(hide = true)]
     Child(measure::ChildArgs),
@@ -42,6 +45,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Replay(args) => replay::run(args),
         Benchmark::Report(args) => report::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
+        Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::Child(args) => measure::child(args),
     }
 }

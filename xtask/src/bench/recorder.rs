@@ -87,7 +87,7 @@ pub fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-fn release_build() -> Result<PathBuf> {
+pub fn release_build() -> Result<PathBuf> {
     let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
     let status = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "heaplab"]).status()?;
     if !status.success() {

@@ -80,7 +80,7 @@ pub fn text(bundle: &Bundle, report: &Report, wanted: Option<&str>, look: &Look)
     paint.wrapped_dim(
         "",
         "jcmd VM.metaspace of JDK 17 to 25 adds the non-class free chunks twice, so that its \"In free chunks\" can exceed what is committed; \
-         here they count once. Blocks by loader and type of metadata: --blocks. Other designs on the same workload: heaplab replay --heap metaspace:jdk17,...",
+         here they count once. Blocks by loader and type of metadata: --blocks. Other designs on the same workload: heaplab replay --on (heaplab heaps lists them).",
     );
     text.push_str(&paint.finish());
     text
