@@ -27,7 +27,7 @@ pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
 pub use shapes::Interface;
 pub use statistics::Statistics;
 
-use crate::columns::{self, Bits};
+use crate::columns::{self, Bits, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::snapshot::Snapshot;
@@ -62,7 +62,8 @@ pub struct Analysis<'s, 'a> {
     names: Names<'s, 'a>,
     attachment: Attachment,
     sizes: Sizes,
-    distances: Vec<i32>,
+    /// As the bits of an `i32`.
+    distances: Vec<u32>,
     tree: Tree,
     /// By the tree's numbers.
     retained: Vec<u64>,
@@ -105,27 +106,35 @@ impl<'s, 'a> Analysis<'s, 'a> {
         let attachment = Attachment::of(graph, &mut names);
         let ephemerons = Ephemerons::of(snapshot);
         let page = reach::page_objects(graph, &names);
-        let tree = || {
+        let tree = |pool: &mut Pool| {
             let essential = |source, edge, target| is_essential(graph, &page, &ephemerons, source, edge, target);
-            dominators::dominators(graph, essential)
+            dominators::dominators(graph, pool, essential)
         };
-        let rest = |names: &mut Names<'s, 'a>| {
-            let sizes = sizes(snapshot, names, &attachment, options.exact_sizes);
-            let distances = reach::distances(graph, names, &ephemerons);
-            let classes = grouped(snapshot, names, &attachment, &sizes, &distances, options);
+        let rest = |names: &mut Names<'s, 'a>, pool: &mut Pool| {
+            let sizes = sizes(snapshot, names, &attachment, options.exact_sizes, pool);
+            let distances = reach::distances(graph, names, &ephemerons, pool);
+            let classes = grouped(snapshot, names, &attachment, &sizes, &distances, options.interfaces.as_deref(), pool);
             (sizes, distances, classes)
         };
+        let mut pool = Pool::default();
         let (tree, (sizes, distances, mut classes)) = if options.threads > 1 {
             std::thread::scope(|scope| {
-                let tree_beside = scope.spawn(tree);
-                let rest = rest(&mut names);
-                (tree_beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)), rest)
+                let beside = scope.spawn(|| {
+                    let mut pool = Pool::default();
+                    (tree(&mut pool), pool)
+                });
+                let rest = rest(&mut names, &mut pool);
+                let (tree, other) = beside.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+                pool.merge(other);
+                (tree, rest)
             })
         } else {
-            (tree(), rest(&mut names))
+            (tree(&mut pool), rest(&mut names, &mut pool))
         };
-        let (retained, counts) = retained(&tree, &sizes);
-        class_retained(&tree, &counts, &retained, |node| sizes.get(node), &classes.class_of, &mut classes.classes);
+        let (retained, counts) = retained(&tree, &sizes, &mut pool);
+        let order = stretches(&tree, &counts, &mut pool);
+        let size = |node| sizes.get(node);
+        class_retained(&tree, (&order, &counts), &retained, size, &classes.class_of, &mut classes.classes);
         Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
     }
 
@@ -156,9 +165,9 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// The classes that the snapshot would have if its plain objects were grouped by other interfaces: what a comparison needs.
     pub(crate) fn regrouped(&self, interfaces: &[Interface]) -> (Vec<u32>, Vec<Class>) {
-        let options = Options { interfaces: Some(interfaces.to_vec()), ..Options::default() };
         let mut names = self.names.fork();
-        let classes = grouped(self.snapshot, &mut names, &self.attachment, &self.sizes, &self.distances, &options);
+        let pool = &mut Pool::default();
+        let classes = grouped(self.snapshot, &mut names, &self.attachment, &self.sizes, &self.distances, Some(interfaces), pool);
         (classes.class_of, classes.classes)
     }
 
@@ -174,7 +183,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// How far from a root: 1 is a user root, from [`BASE_SYSTEM_DISTANCE`] on only internals lead there, [`NO_DISTANCE`] nothing does.
     pub fn distance(&self, node: Node) -> i32 {
-        self.distances[node as usize]
+        self.distances[node as usize] as i32
     }
 
     /// The node that must go for this one to go; the root's is itself, as in DevTools.
@@ -209,9 +218,10 @@ fn is_essential(graph: &Graph, page: &Bits, ephemerons: &Ephemerons, source: Nod
 }
 
 /// Own sizes, owned internals moved.
-fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: bool) -> Sizes {
+fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: bool, pool: &mut Pool) -> Sizes {
     let graph = &snapshot.graph;
-    let mut sizes = Sizes { low: graph.self_sizes.clone(), large: HashMap::new() };
+    let mut sizes = Sizes { low: pool.take(graph.node_count()), large: HashMap::new() };
+    sizes.low.copy_from_slice(&graph.self_sizes);
     if exact {
         sizes.large.extend(graph.large_sizes.iter().copied());
     }
@@ -230,7 +240,8 @@ fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: boo
             owned.set(node);
         }
     }
-    for (node, owner) in (0..).zip(owners::owners(graph, &owned)) {
+    let owners = owners::owners(graph, &owned, pool);
+    for (node, owner) in (0..).zip(&owners) {
         let Some(owner) = owner.checked_sub(1) else { continue };
         if graph.node_type(owner) != NodeType::Synthetic && owner != graph.root() {
             let moved = sizes.get(node);
@@ -238,6 +249,7 @@ fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: boo
             sizes.set(owner, sizes.get(owner) + moved, exact);
         }
     }
+    pool.give(owners);
     sizes
 }
 
@@ -247,15 +259,16 @@ fn grouped<'a>(
     names: &mut Names<'_, 'a>,
     attachment: &Attachment,
     sizes: &Sizes,
-    distances: &[i32],
-    options: &Options,
+    distances: &[u32],
+    interfaces: Option<&[Interface]>,
+    pool: &mut Pool,
 ) -> Classification {
-    let mut classes = classes::classify(snapshot, names, &attachment.renamed, options.interfaces.as_deref());
+    let mut classes = classes::classify(snapshot, names, &attachment.renamed, interfaces, pool);
     let mut counting = Counting::new(std::mem::take(&mut classes.classes));
     for node in snapshot.graph.nodes() {
         let size = sizes.get(node);
         if size != 0 {
-            counting.count(&classes.class_of, node, size, distances[node as usize]);
+            counting.count(&classes.class_of, node, size, distances[node as usize] as i32);
         }
     }
     counting.mark_shadowed();
@@ -264,9 +277,9 @@ fn grouped<'a>(
 }
 
 /// Retained sizes, and the sizes of subtrees in nodes, by the tree's numbers.
-fn retained(tree: &Tree, sizes: &Sizes) -> (Vec<u64>, Vec<u32>) {
+fn retained(tree: &Tree, sizes: &Sizes, pool: &mut Pool) -> (Vec<u64>, Vec<u32>) {
     let mut retained: Vec<u64> = columns::zeroed(tree.vertex.len());
-    let mut counts: Vec<u32> = columns::zeroed(tree.vertex.len());
+    let mut counts = pool.take_for_a_while(tree.vertex.len());
     for number in (1..tree.vertex.len()).rev() {
         retained[number] += sizes.get(tree.vertex[number]);
         counts[number] += 1;
@@ -280,9 +293,9 @@ fn retained(tree: &Tree, sizes: &Sizes) -> (Vec<u64>, Vec<u32>) {
 }
 
 /// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
-fn stretches(tree: &Tree, counts: &[u32]) -> Vec<u32> {
-    let mut order: Vec<u32> = columns::zeroed(tree.vertex.len() - 1);
-    let mut next: Vec<u32> = columns::zeroed(tree.vertex.len());
+fn stretches(tree: &Tree, counts: &[u32], pool: &mut Pool) -> Vec<u32> {
+    let mut order = pool.take_for_a_while(tree.vertex.len() - 1);
+    let mut next = pool.take_for_a_while(tree.vertex.len());
     for number in 1..tree.vertex.len() {
         let above = &mut next[tree.dominator[number] as usize];
         let place = *above;
@@ -290,15 +303,23 @@ fn stretches(tree: &Tree, counts: &[u32]) -> Vec<u32> {
         order[place as usize] = number as u32;
         next[number] = place + 1;
     }
+    pool.give(next);
     order
 }
 
 /// What each class retains: a node counts unless another of its class, with a size, dominates it.
-fn class_retained(tree: &Tree, counts: &[u32], retained: &[u64], size: impl Fn(Node) -> u64, class_of: &[u32], classes: &mut [Class]) {
-    let order = stretches(tree, counts);
+fn class_retained(
+    tree: &Tree,
+    (order, counts): (&[u32], &[u32]),
+    retained: &[u64],
+    size: impl Fn(Node) -> u64,
+    class_of: &[u32],
+    classes: &mut [Class],
+) {
     // Up to where a counted node of the class dominates.
     let mut until: Vec<u32> = vec![0; classes.len()];
     for (place, number) in (0u32..).zip(order) {
+        let number = *number;
         let node = tree.vertex[number as usize];
         if size(node) == 0 {
             continue;
@@ -313,7 +334,7 @@ fn class_retained(tree: &Tree, counts: &[u32], retained: &[u64], size: impl Fn(N
 
 /// The sizes of subtrees in nodes.
 fn counts(tree: &Tree) -> Vec<u32> {
-    let mut counts: Vec<u32> = columns::filled(tree.vertex.len(), 1);
+    let mut counts: Vec<u32> = vec![1; tree.vertex.len()];
     for number in (2..tree.vertex.len()).rev() {
         counts[tree.dominator[number] as usize] += counts[number];
     }

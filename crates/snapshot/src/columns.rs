@@ -18,11 +18,53 @@ pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     column
 }
 
-/// A column of one value.
-pub(crate) fn filled<T: Zero>(len: usize, value: T) -> Vec<T> {
-    let mut column = zeroed(len);
-    column.fill(value);
+/// An empty column that will not move before it has `capacity` values. What is not used costs nothing.
+pub(crate) fn reserved<T>(capacity: usize) -> Vec<T> {
+    let column = Vec::with_capacity(capacity);
+    if capacity * size_of::<T>() >= HUGE_FROM_BYTES {
+        advise(column.as_ptr() as usize, capacity * size_of::<T>());
+    }
     column
+}
+
+/// Columns that are done with, for others to be made of: clearing memory that the process has is cheaper than having the kernel find and clear more.
+#[derive(Debug, Default)]
+pub(crate) struct Pool {
+    narrow: Vec<Vec<u32>>,
+}
+
+impl Pool {
+    /// A column of zeros to keep: the smallest that is large enough and no more than twice too large.
+    pub fn take(&mut self, len: usize) -> Vec<u32> {
+        take(&mut self.narrow, len, 2 * len + 64)
+    }
+
+    /// A column of zeros to give back soon: of any size.
+    pub fn take_for_a_while(&mut self, len: usize) -> Vec<u32> {
+        take(&mut self.narrow, len, usize::MAX)
+    }
+
+    pub fn give(&mut self, column: Vec<u32>) {
+        self.narrow.push(column);
+    }
+
+    pub fn merge(&mut self, other: Pool) {
+        self.narrow.extend(other.narrow);
+    }
+}
+
+fn take<T: Zero>(columns: &mut Vec<Vec<T>>, len: usize, most: usize) -> Vec<T> {
+    let fits = |column: &Vec<T>| (len..=most).contains(&column.capacity());
+    let best = (0..columns.len()).filter(|place| fits(&columns[*place])).min_by_key(|place| columns[*place].capacity());
+    match best {
+        Some(place) => {
+            let mut column = columns.swap_remove(place);
+            column.clear();
+            column.resize(len, T::ZERO);
+            column
+        }
+        None => zeroed(len),
+    }
 }
 
 /// Types whose zero is all zero bits, so that asking for zeros costs nothing.
@@ -90,7 +132,16 @@ mod tests {
         let mut column = zeroed::<u32>(3_000_001);
         assert!(column.iter().all(|value| *value == 0));
         column[3_000_000] = 7;
-        assert_eq!(filled(10, 5u8), [5; 10]);
+    }
+
+    #[test]
+    fn pools_give_zeros_of_the_right_length() {
+        let mut pool = Pool::default();
+        pool.give(vec![7; 100]);
+        pool.give(vec![7; 1000]);
+        assert_eq!(pool.take(90), [0; 90]);
+        assert_eq!(pool.take(90), [0; 90]);
+        assert_eq!(pool.take_for_a_while(90).capacity(), 1000);
     }
 
     #[test]

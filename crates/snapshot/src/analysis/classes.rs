@@ -10,6 +10,7 @@
 
 use super::names::Names;
 use super::shapes::{Interface, Shapes};
+use crate::columns::{self, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::NodeType;
 use crate::snapshot::{Location, Snapshot};
@@ -61,9 +62,10 @@ pub(crate) fn classify<'a>(
     names: &mut Names<'_, 'a>,
     renamed: &HashMap<Node, StringId>,
     foreign: Option<&[Interface]>,
+    pool: &mut Pool,
 ) -> Classification {
     let graph = &snapshot.graph;
-    let mut class_of: Vec<u32> = crate::columns::zeroed(graph.node_count());
+    let mut class_of = pool.take(graph.node_count());
     let shapes = Shapes::of(graph, names, |node, shape| class_of[node as usize] = shape + 1);
     let interfaces = foreign.map_or_else(|| shapes.interfaces(graph, names), <[Interface]>::to_vec);
     let best = shapes.best(graph, names, &interfaces);
@@ -72,7 +74,7 @@ pub(crate) fn classify<'a>(
     let mut grouping = Grouping {
         snapshot,
         names,
-        by_name: crate::columns::zeroed(snapshot.strings.len()),
+        by_name: columns::zeroed(snapshot.strings.len()),
         added: HashMap::new(),
         added_names: HashMap::new(),
         by_type: HashMap::new(),

@@ -12,7 +12,7 @@
 //! What nothing keeps alive is treated as DevTools does: a node without any essential reference hangs off the root, with what it reaches; what
 //! is left then (cycles) hangs off the root node by node, and its references count for nothing.
 
-use crate::columns::{self, Bits};
+use crate::columns::{self, Bits, Pool};
 use crate::graph::{Edge, Graph, Node};
 
 /// Steps of climbing a node that are taken before jump pointers are built.
@@ -30,7 +30,8 @@ pub(crate) struct Tree {
 }
 
 /// The dominators of all nodes. `essential` says whether an edge (with its source and target) keeps its target alive.
-pub(crate) fn dominators(graph: &Graph, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
+/// What it needs besides goes to the pool.
+pub(crate) fn dominators(graph: &Graph, pool: &mut Pool, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
     let mut walk = Walk::new(graph);
     walk.from(graph.root(), 0, &essential);
     let reached = walk.vertex.len() - 1;
@@ -39,10 +40,12 @@ pub(crate) fn dominators(graph: &Graph, essential: impl Fn(Node, Edge, Node) -> 
     }
     let Walk { number, vertex, parent, mut least, crossing, .. } = walk;
     let walked = vertex.len();
-    let preds = Predecessors::sorted(crossing, walked);
-    let mut dominator = semidominators(parent, &preds, &mut least);
-    drop(preds);
+    let preds = Predecessors::sorted(&crossing, walked);
+    let mut dominator = semidominators(parent, &preds, &mut least, crossing);
+    pool.give(preds.first);
+    pool.give(preds.numbers);
     climb(&mut dominator, &least, CLIMB_STEPS_A_NODE * walked + 1000);
+    pool.give(least);
     let mut tree = Tree { vertex, dominator, number };
     tree.add_unreached(graph);
     tree
@@ -73,8 +76,8 @@ struct Walk<'g> {
     parent: Vec<u32>,
     /// By number: the least number that refers to it among those below it.
     least: Vec<u32>,
-    /// References from a higher number (second) to a lower (first).
-    crossing: Vec<(u32, u32)>,
+    /// References from a higher number (second of each pair) to a lower (first).
+    crossing: Vec<u32>,
     /// Number and the edge to look at next.
     stack: Vec<(u32, Edge)>,
 }
@@ -88,7 +91,15 @@ impl<'g> Walk<'g> {
             column
         };
         let (vertex, parent, least) = (room(), room(), room());
-        Walk { graph, number: columns::zeroed(nodes), vertex, parent, least, crossing: Vec::new(), stack: Vec::new() }
+        Walk {
+            graph,
+            number: columns::zeroed(nodes),
+            vertex,
+            parent,
+            least,
+            crossing: columns::reserved(2 * graph.edge_count()),
+            stack: Vec::new(),
+        }
     }
 
     fn visit(&mut self, node: Node, parent: u32) {
@@ -124,7 +135,7 @@ impl<'g> Walk<'g> {
                     let least = &mut self.least[other as usize];
                     *least = (*least).min(number);
                 } else if other > 1 {
-                    self.crossing.push((other, number));
+                    self.crossing.extend_from_slice(&[other, number]);
                 }
             }
             match found {
@@ -172,21 +183,21 @@ struct Predecessors {
 
 impl Predecessors {
     /// By counting: ends of the groups first, moved to their beginnings while they fill.
-    fn sorted(crossing: Vec<(u32, u32)>, numbers: usize) -> Self {
+    fn sorted(crossing: &[u32], numbers: usize) -> Self {
         let mut first: Vec<u32> = columns::zeroed(numbers + 1);
-        for (to, _) in &crossing {
-            first[*to as usize] += 1;
+        for pair in crossing.chunks_exact(2) {
+            first[pair[0] as usize] += 1;
         }
         let mut end = 0;
         for slot in &mut first {
             end += *slot;
             *slot = end;
         }
-        let mut sorted: Vec<u32> = columns::zeroed(crossing.len());
-        for (to, from) in crossing.iter().rev() {
-            let slot = &mut first[*to as usize];
+        let mut sorted: Vec<u32> = columns::zeroed(crossing.len() / 2);
+        for pair in crossing.chunks_exact(2).rev() {
+            let slot = &mut first[pair[0] as usize];
             *slot -= 1;
-            sorted[*slot as usize] = *from;
+            sorted[*slot as usize] = pair[1];
         }
         Predecessors { first, numbers: sorted }
     }
@@ -196,16 +207,16 @@ impl Predecessors {
     }
 }
 
-/// A number's ancestor that is known so far, and the least semidominator on the way to it.
-#[derive(Clone, Copy)]
-struct Link {
-    ancestor: u32,
-    label: u32,
-}
+/// A number's ancestor that is known so far, and the least semidominator on the way to it: side by side, because they are read together.
+type Link = [u32; 2];
 
 /// Turns `least` into semidominators. Gives the parents back.
-fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32]) -> Vec<u32> {
-    let mut links: Vec<Link> = parent.iter().map(|parent| Link { ancestor: *parent, label: 0 }).collect();
+/// `column` is only memory.
+fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut column: Vec<u32>) -> Vec<u32> {
+    column.clear();
+    column.resize(2 * parent.len(), 0);
+    let (links, _) = column.as_chunks_mut::<2>();
+    links.iter_mut().zip(&parent).for_each(|(link, parent)| link[0] = *parent);
     let mut path = Vec::new();
     for number in (2..parent.len()).rev() {
         let mut semi = least[number];
@@ -213,10 +224,10 @@ fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32]) -> 
             if semi == 1 {
                 break;
             }
-            semi = semi.min(label(&mut links, *from, number as u32, &mut path));
+            semi = semi.min(label(links, *from, number as u32, &mut path));
         }
         least[number] = semi;
-        links[number].label = semi;
+        links[number][1] = semi;
     }
     parent
 }
@@ -224,23 +235,22 @@ fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32]) -> 
 /// The least semidominator among a number's ancestors above `until`, itself included. Paths are compressed.
 #[inline]
 fn label(links: &mut [Link], from: u32, until: u32, path: &mut Vec<u32>) -> u32 {
-    let link = links[from as usize];
-    if link.ancestor <= until {
-        return link.label;
+    let [above, label] = links[from as usize];
+    if above <= until {
+        return label;
     }
     let mut number = from;
-    while links[number as usize].ancestor > until {
+    while links[number as usize][0] > until {
         path.push(number);
-        number = links[number as usize].ancestor;
+        number = links[number as usize][0];
     }
-    let Link { ancestor, mut label } = links[number as usize];
+    let [top, mut least] = links[number as usize];
     while let Some(number) = path.pop() {
         let link = &mut links[number as usize];
-        link.ancestor = ancestor;
-        label = label.min(link.label);
-        link.label = label;
+        least = least.min(link[1]);
+        *link = [top, least];
     }
-    label
+    least
 }
 
 /// Turns parents into dominators: the nearest ancestor in the dominator tree that is at most the semidominator.

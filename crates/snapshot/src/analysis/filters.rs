@@ -7,7 +7,7 @@ use super::classes::Counting;
 use super::names::Names;
 use super::reach::{NO_DISTANCE, leading_integer};
 use super::{Analysis, Class, class_retained};
-use crate::columns::{self, Bits};
+use crate::columns::{self, Bits, Pool};
 use crate::graph::{Edge, Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::StringId;
@@ -142,7 +142,8 @@ impl Analysis<'_, '_> {
         classes.mark_shadowed();
         let counts = super::counts(&self.tree);
         let size = |node: Node| if selected.get(node) { self.self_size(node) } else { 0 };
-        class_retained(&self.tree, &counts, &self.retained, size, &self.classes.class_of, &mut classes.classes);
+        let order = super::stretches(&self.tree, &counts, &mut Pool::default());
+        class_retained(&self.tree, (&order, &counts), &self.retained, size, &self.classes.class_of, &mut classes.classes);
         classes.classes
     }
 

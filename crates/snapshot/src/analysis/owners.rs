@@ -5,7 +5,7 @@
 //! fixed point, so that the order of visits does not matter: all edges are walked once in the file's order, which is how they lie in memory, and
 //! only what was found then goes through a stack.
 
-use crate::columns::{self, Bits};
+use crate::columns::{Bits, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::EdgeType;
 
@@ -13,8 +13,8 @@ use crate::meta::EdgeType;
 const SEVERAL: u32 = u32::MAX;
 
 /// For each node of the kinds that can be owned (`owned`), its only owner plus one, 0 if nobody or several own it.
-pub(crate) fn owners(graph: &Graph, owned: &Bits) -> Vec<u32> {
-    let mut owners: Vec<u32> = columns::zeroed(graph.node_count());
+pub(crate) fn owners(graph: &Graph, owned: &Bits, pool: &mut Pool) -> Vec<u32> {
+    let mut owners = pool.take_for_a_while(graph.node_count());
     let mut stack: Vec<Node> = Vec::new();
     for node in graph.nodes() {
         if !owned.get(node) {

@@ -6,13 +6,14 @@
 
 use super::ephemerons::Ephemerons;
 use super::names::{Known, Names};
-use crate::columns::{self, Bits};
+use crate::columns::{Bits, Pool};
 use crate::graph::{Edge, Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use hashbrown::HashSet;
 
 /// The distance of what nothing reaches.
 pub const NO_DISTANCE: i32 = -5;
+const UNREACHED: u32 = NO_DISTANCE as u32;
 /// The distance of the root, from which what no user root reaches is counted.
 pub const BASE_SYSTEM_DISTANCE: i32 = 100_000_000;
 
@@ -51,16 +52,13 @@ pub(crate) fn page_objects(graph: &Graph, names: &Names) -> Bits {
     page
 }
 
-/// Distances of all nodes: 1 for user roots, one more a reference; then the rest from the root.
-pub(crate) fn distances(graph: &Graph, names: &Names, ephemerons: &Ephemerons) -> Vec<i32> {
-    let mut walk = Walk {
-        graph,
-        names,
-        ephemerons,
-        distances: columns::filled(graph.node_count(), NO_DISTANCE),
-        queue: Vec::with_capacity(graph.node_count()),
-        pending: HashSet::new(),
-    };
+/// Distances of all nodes, as the bits of an `i32`: 1 for user roots, one more a reference; then the rest from the root.
+pub(crate) fn distances(graph: &Graph, names: &Names, ephemerons: &Ephemerons, pool: &mut Pool) -> Vec<u32> {
+    let mut distances = pool.take(graph.node_count());
+    distances.fill(UNREACHED);
+    let mut queue = pool.take_for_a_while(graph.node_count());
+    queue.clear();
+    let mut walk = Walk { graph, names, ephemerons, distances, queue, pending: HashSet::new() };
     for edge in graph.edges(graph.root()) {
         let target = graph.target(edge);
         if is_user_root(graph, names, target) {
@@ -70,10 +68,11 @@ pub(crate) fn distances(graph: &Graph, names: &Names, ephemerons: &Ephemerons) -
         }
     }
     walk.run();
-    walk.distances[graph.root() as usize] = if walk.queue.is_empty() { 0 } else { BASE_SYSTEM_DISTANCE };
+    walk.distances[graph.root() as usize] = if walk.queue.is_empty() { 0 } else { BASE_SYSTEM_DISTANCE as u32 };
     walk.queue.clear();
     walk.queue.push(graph.root());
     walk.run();
+    pool.give(walk.queue);
     walk.distances
 }
 
@@ -82,7 +81,7 @@ struct Walk<'w, 's, 'a> {
     graph: &'w Graph,
     names: &'w Names<'s, 'a>,
     ephemerons: &'w Ephemerons,
-    distances: Vec<i32>,
+    distances: Vec<u32>,
     queue: Vec<Node>,
     /// Pairs of which one half was met.
     pending: HashSet<u32>,
@@ -98,7 +97,7 @@ impl Walk<'_, '_, '_> {
             let edges = self.graph.edges(node);
             for edge in edges {
                 let target = self.graph.edge_targets[edge as usize];
-                if self.distances[target as usize] != NO_DISTANCE {
+                if self.distances[target as usize] != UNREACHED {
                     continue;
                 }
                 let edge_type = self.graph.edge_type(edge);

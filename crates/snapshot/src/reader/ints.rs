@@ -62,7 +62,11 @@ impl<'a> Ints<'a> {
         if starts & !turns | masks.commas & turns != 0 {
             return Err(self.misplaced(starts & !turns | masks.commas & turns));
         }
-        let filled = self.convert(starts, ends, out)?;
+        let filled = if masks.spaces == 0 && !has_long_run(masks.digits) && self.at >= 8 && self.at + BLOCK <= self.bytes.len() {
+            self.convert_dense(masks.digits, ends, out)?
+        } else {
+            self.convert(starts, ends, out)?
+        };
         self.in_token = masks.digits >> 63 != 0;
         self.after_number = ((turns as i64) >> 63) as u64;
         self.at += BLOCK;
@@ -89,6 +93,38 @@ impl<'a> Ints<'a> {
         }
         self.token_from = from;
         Ok(filled)
+    }
+
+    /// The same for a whole block of digits and single commas, no number of which has more than 8 digits in it: what V8 has written since it
+    /// writes lists in one line. Every byte that is no digit ends a number, or begins the block.
+    #[inline]
+    fn convert_dense(&mut self, digits: u64, mut ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+        let mut filled = 0;
+        let mut after_comma = 0;
+        if self.in_token {
+            // The open number may be longer than what this block shows of it.
+            let to = ends.trailing_zeros() as usize;
+            if to == BLOCK {
+                return Ok(0);
+            }
+            out[0] = number(self.bytes, self.token_from, self.at + to)?;
+            (filled, after_comma, ends) = (1, to as u32 + 1, ends & (ends - 1));
+        } else {
+            after_comma += (!digits).trailing_ones();
+        }
+        let count = ends.count_ones() as usize;
+        // SAFETY: the caller has made sure that 8 bytes stand before the block and the block lies within the file's bytes.
+        let block = unsafe { self.bytes.as_ptr().add(self.at) };
+        for slot in &mut out[filled..filled + count] {
+            let to = ends.trailing_zeros();
+            // SAFETY: `to` is below 64, so that these are 8 bytes between 8 before the block and its end.
+            let text = u64::from_le_bytes(unsafe { block.add(to as usize).sub(8).cast::<[u8; 8]>().read() });
+            *slot = value_of(text, (to - after_comma) as usize);
+            after_comma = to + 1;
+            ends &= ends - 1;
+        }
+        self.token_from = self.at + after_comma as usize;
+        Ok(filled + count)
     }
 
     /// The block in which the list ends, or breaks: its bytes before the first that belongs to no list of integers.
@@ -147,19 +183,30 @@ fn number(bytes: &[u8], from: usize, to: usize) -> Result<u64, ReadError> {
     slow_number(bytes, from, to)
 }
 
-/// The number of at most 8 digits that ends before `to`: the 8 bytes before it, those that are not its own blanked, summed pairwise.
+/// The number of at most 8 digits that ends before `to`.
 #[inline]
 fn eight(bytes: &[u8], to: usize, digits: usize) -> u64 {
+    bytes[..to].last_chunk::<8>().map_or(0, |chunk| value_of(u64::from_le_bytes(*chunk), digits))
+}
+
+/// The number in the last 1 to 8 characters of 8: those that are not its own blanked, the others summed pairwise.
+#[inline]
+fn value_of(text: u64, digits: usize) -> u64 {
     debug_assert!((1..=8).contains(&digits));
-    let text = match bytes[..to].last_chunk::<8>() {
-        Some(chunk) => u64::from_le_bytes(*chunk),
-        None => return 0,
-    };
     let values = (text ^ 0x3030_3030_3030_3030) & (!0 << (64 - 8 * digits));
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let high = (pairs >> 16 & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);
     low.wrapping_add(high) >> 32
+}
+
+/// Whether nine bits in a row are set.
+#[inline]
+fn has_long_run(mut bits: u64) -> bool {
+    bits &= bits << 1;
+    bits &= bits << 2;
+    bits &= bits << 4;
+    bits & bits << 1 != 0
 }
 
 #[cold]
