@@ -4,6 +4,7 @@ use crate::studies::{Outcome, STUDIES, Study};
 use anyhow::{Result, bail};
 use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Columns where there is no terminal to ask.
@@ -15,6 +16,8 @@ const WIDTH: u16 = 100;
   heaplab study                            list the studies
   heaplab study firefox-memory             measure every claim again and print the table
   heaplab study firefox-memory --only ff.sqlite
+  heaplab study elastic-metaspace --pictures graphs
+                                           draw the document's graphs again, as SVG
   heaplab study firefox-memory --json      for machines: an array of claims with `now`, this run's figure")]
 pub struct Args {
     /// Which study; without one, they are listed
@@ -22,6 +25,9 @@ pub struct Args {
     /// Measure only this claim (may be repeated)
     #[arg(long, value_name = "ID")]
     only: Vec<String>,
+    /// Draw the study's pictures into this folder instead of measuring its claims
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["only", "json"])]
+    pictures: Option<PathBuf>,
     /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact, now}
     #[arg(long)]
     json: bool,
@@ -39,6 +45,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let names: Vec<_> = STUDIES.iter().map(|study| study.name).collect();
         bail!("there is no study {name:?}; there are: {}", names.join(", "));
     };
+    if let Some(folder) = &args.pictures {
+        let Some(files) = study.draw(folder)? else { bail!("study {name} has no pictures") };
+        for file in files {
+            println!("{}", file.display())?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let outcomes = measure(study, &args.only)?;
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcomes)?)?;

@@ -2,6 +2,7 @@
 //! was claimed, what was measured when the study was written, with which command, and why the two differ; and a file here that
 //! measures again. The claims travel in the binary, so that an installed heaplab can rerun them.
 
+mod elastic_metaspace;
 mod firefox_memory;
 
 use anyhow::{Context, Result};
@@ -10,6 +11,7 @@ use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, EventSink};
 use serde::{Deserialize, Serialize};
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// One testable sentence of a document.
@@ -67,7 +69,11 @@ pub struct Study {
     pub title: &'static str,
     claims: &'static str,
     measure: fn(&str) -> Result<Option<String>>,
+    draw: Option<Draw>,
 }
+
+/// Draws a study's pictures into a folder and returns the files.
+type Draw = fn(&Path) -> Result<Vec<PathBuf>>;
 
 /// Replays a workload on `heaps` as `heaplab replay --json` does, in fresh processes, and gives its results.
 fn replayed(tables: &Tables, events: &[Event], heaps: &[&str], options: &[&str]) -> Result<Results> {
@@ -85,12 +91,22 @@ fn replayed(tables: &Tables, events: &[Event], heaps: &[&str], options: &[&str])
 }
 
 /// Every study there is.
-pub const STUDIES: &[Study] = &[Study {
-    name: "firefox-memory",
-    title: "Firefox: slop, clownshoes and buffer growth (Nethercote, 2011-2014)",
-    claims: include_str!("../../../../studies/firefox-memory/claims.toml"),
-    measure: firefox_memory::measure,
-}];
+pub const STUDIES: &[Study] = &[
+    Study {
+        name: "firefox-memory",
+        title: "Firefox: slop, clownshoes and buffer growth (Nethercote, 2011-2014)",
+        claims: include_str!("../../../../studies/firefox-memory/claims.toml"),
+        measure: firefox_memory::measure,
+        draw: None,
+    },
+    Study {
+        name: "elastic-metaspace",
+        title: "HotSpot: what metaspace keeps after class unloading, old and elastic (Stüfe, 2020)",
+        claims: include_str!("../../../../studies/elastic-metaspace/claims.toml"),
+        measure: elastic_metaspace::measure,
+        draw: Some(elastic_metaspace::draw),
+    },
+];
 
 impl Study {
     /// The claims as the study holds them.
@@ -101,6 +117,11 @@ impl Study {
         }
         let file: File = toml::from_str(self.claims).with_context(|| format!("studies/{}/claims.toml", self.name))?;
         Ok(file.claim)
+    }
+
+    /// Draws the study's pictures into `folder`; `None` where it has none.
+    pub fn draw(&self, folder: &Path) -> Result<Option<Vec<PathBuf>>> {
+        self.draw.map(|draw| draw(folder)).transpose()
     }
 
     /// Measures one claim again.
