@@ -9,6 +9,9 @@ use crate::statistics::{InUse, Statistics};
 use heaplab_trace::{Event, Op};
 use serde::Serialize;
 
+/// What is less than this part of what is committed is not worth a finding.
+const SHARE_MIN: u64 = 200;
+
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -95,7 +98,9 @@ pub fn findings(statistics: &Statistics, shadow: &Shadow, requests: &Requests) -
         waste(statistics),
         large(requests),
     ];
-    let mut findings: Vec<Finding> = found.into_iter().flatten().collect();
+    let counts =
+        |finding: &Finding| finding.kind == FindingKind::LargeRequests || finding.bytes * SHARE_MIN >= statistics.committed_bytes();
+    let mut findings: Vec<Finding> = found.into_iter().flatten().filter(counts).collect();
     findings.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
     findings
 }

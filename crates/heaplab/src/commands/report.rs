@@ -100,7 +100,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
         let replay = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
-        write_html(file, &bundle, &analysis, replay.as_ref())?;
+        let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
+        write_html(file, &bundle, &analysis, replay.as_ref(), metaspace.as_ref().map(|report| (report, moment.as_str())))?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -125,7 +126,13 @@ fn terminal() -> (usize, bool) {
     (width, std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
 }
 
-fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis, replay: Option<&Results>) -> Result<()> {
+fn write_html(
+    file: &std::path::Path,
+    bundle: &Bundle,
+    analysis: &Analysis,
+    replay: Option<&Results>,
+    metaspace: Option<(&heaplab_metaspace_report::Report, &str)>,
+) -> Result<()> {
     let sources = heaplab_page::Sources {
         meta: bundle.meta(),
         tables: bundle.tables(),
@@ -133,6 +140,7 @@ fn write_html(file: &std::path::Path, bundle: &Bundle, analysis: &Analysis, repl
         profile: &analysis.profile,
         findings: &analysis.findings,
         replay,
+        metaspace,
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));
     output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;

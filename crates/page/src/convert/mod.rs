@@ -2,6 +2,7 @@
 
 mod findings;
 mod flame;
+mod metaspace;
 mod names;
 mod processes;
 mod replay;
@@ -31,6 +32,8 @@ pub struct Sources<'a> {
     pub findings: &'a Findings,
     /// The same workload on other heaps, where it was replayed.
     pub replay: Option<&'a Results>,
+    /// What the recorded JVM's metaspace held, and when ("At the end").
+    pub metaspace: Option<(&'a heaplab_metaspace_report::Report, &'a str)>,
 }
 
 /// What the page of these sources shows.
@@ -60,6 +63,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         lifetimes: lifetimes(&profile.lifetimes.by_time),
         lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
         replay: sources.replay.map(replay::replay),
+        metaspace: sources.metaspace.map(|(report, moment)| metaspace::metaspace(report, moment)),
         left_out,
         frames: names.into_rows(),
     }

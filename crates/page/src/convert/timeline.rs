@@ -50,7 +50,9 @@ pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> mod
 /// Resident bytes over time: of one process, or the sum over all that were alive.
 pub(crate) fn resident(tables: &Tables, process: Option<u32>) -> Vec<(u64, u64)> {
     let mut now: BTreeMap<u32, u64> = BTreeMap::new();
-    let samples = tables.samples.iter().filter(|sample| process.is_none_or(|process| process == sample.process));
+    // A sample of committed bytes alone, from a JVM's log, says nothing of resident ones.
+    let samples = tables.samples.iter().filter(|sample| sample.resident_bytes > 0);
+    let samples = samples.filter(|sample| process.is_none_or(|process| process == sample.process));
     samples
         .map(|sample| {
             now.insert(sample.process, sample.resident_bytes);
