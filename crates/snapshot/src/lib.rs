@@ -26,6 +26,7 @@ pub mod diff;
 mod error;
 pub mod generate;
 pub mod graph;
+pub mod index;
 mod meta;
 pub mod names;
 mod reader;

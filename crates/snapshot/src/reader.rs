@@ -96,13 +96,14 @@ pub(crate) fn read<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapsho
         reading.has[place] = true;
         reading.value(place, &mut cursor, options)?;
     }
+    let end = cursor.at - 1;
     if cursor.peek().is_some() {
         return Err(cursor.error("the end of the file"));
     }
     for needed in [1, 2, 10] {
         if !reading.has[needed] {
             let key = String::from_utf8_lossy(KEYS[needed]);
-            return Err(ReadError::saying(cursor.at - 1, format!("the key `{key}`"), "the end of the snapshot"));
+            return Err(ReadError::saying(end, format!("the key `{key}`"), "the end of the snapshot"));
         }
     }
     reading.finish(bytes, options)
