@@ -1,13 +1,18 @@
 //! What is known while the log is read: live arenas and their blocks, and what each thread is in the middle of.
 
+mod chunks;
+mod stacks;
+
+pub use stacks::type_name;
+
 use super::kind::Possible;
 use super::message::{ArenaMessage, Message, parse};
 use crate::bundle::Meta;
 use crate::import::lines::shown;
 use crate::import::{Imported, Options};
 use crate::program::SIZE_MAX;
-use crate::tables::{Arena, ChunkEvent, ChunkOp, Frame, Process, Sample, StackNode, Tables, Thread};
-use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
+use crate::tables::{Arena, ChunkOp, Process, StackNode, Tables, Thread};
+use crate::{Event, EventSink, Family, Flags, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
@@ -21,34 +26,6 @@ const WORD_LOG2: u8 = 3;
 const ROOT_BYTES: u64 = 16 << 20;
 /// JDK 17's smallest block, in words.
 const SMALLEST_WORDS: u64 = 2;
-/// Types of metadata with the numbers that JDK 17 to 25 share (`MetaspaceObj::Type`); later ones differ between versions.
-const TYPES: [&str; 14] = [
-    "Class",
-    "Symbol",
-    "TypeArrayU1",
-    "TypeArrayU2",
-    "TypeArrayU4",
-    "TypeArrayU8",
-    "TypeArrayOther",
-    "Method",
-    "ConstMethod",
-    "MethodData",
-    "ConstantPool",
-    "ConstantPoolCache",
-    "Annotations",
-    "MethodCounters",
-];
-/// Growth policies, and what a stack's outer frame calls their loaders.
-const LOADERS: [(&str, &str); 5] = [
-    ("", "loader not known"),
-    ("boot", "boot loader"),
-    ("standard", "class loader"),
-    ("hidden", "hidden class"),
-    ("reflection", "reflection"),
-];
-/// Most kinds of stacks (loader kind and type) that are kept apart: more types than any JVM has.
-const STACKS_LIMIT: usize = 4096;
-
 /// What was read so far, for a progress line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -473,109 +450,6 @@ impl Importer {
         }
     }
 
-    fn about_chunks(&mut self, message: Message, at: &At) {
-        match message {
-            Message::ChunkRequest { level, max_level } => {
-                if let Some(request) = self.thread(at).request {
-                    self.first_chunk(request.arena, level, max_level);
-                }
-            }
-            Message::ChunkOut { base, level } => {
-                let arena = self.thread(at).request.map_or(0, |request| request.row);
-                self.chunk(ChunkOp::Take, base, chunk_bytes(level), arena);
-            }
-            Message::ChunkBack { base, level } => self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0),
-            Message::Enlarged { base, level } => {
-                let arena = self.thread(at).request.map_or(0, |request| request.row);
-                self.chunk(ChunkOp::Enlarge, base, chunk_bytes(level), arena);
-            }
-            Message::Line { base, words } => self.thread(at).line = Some((base, words)),
-            Message::Committing { from, to } => self.thread(at).commit = Some((from, to)),
-            Message::Committed { words } => {
-                let thread = self.thread(at);
-                let (line, range) = (thread.line.take(), thread.commit.take());
-                if let (Some((from, to)), true) = (range, words > 0) {
-                    self.chunk(ChunkOp::Commit, from, to - from, 0);
-                    self.sample(self.counts.committed_bytes.saturating_add(words.saturating_mul(WORD)));
-                }
-                if let Some((base, words)) = line {
-                    self.chunk(ChunkOp::Line, base, words.saturating_mul(WORD), 0);
-                }
-            }
-            Message::CommitRefused => {
-                let thread = self.thread(at);
-                (thread.line, thread.commit) = (None, None);
-            }
-            Message::Uncommitting { from, to } => self.chunk(ChunkOp::Uncommit, from, to - from, 0),
-            Message::Uncommitted { words } => self.sample(self.counts.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
-            Message::Node { base, words } => self.nodes.push((base, words.saturating_mul(WORD))),
-            Message::NodeAdded => self.space(ChunkOp::Node, None),
-            Message::Root { base } => self.thread(at).root = Some(base),
-            Message::RootSpace { class } => {
-                if let Some(base) = self.thread(at).root.take() {
-                    self.space(if class { ChunkOp::ClassNode } else { ChunkOp::Node }, Some(base));
-                    self.chunk(ChunkOp::Root, base, ROOT_BYTES, 0);
-                }
-            }
-            Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
-            Message::Granule { bytes } => self.chunk(ChunkOp::Granule, 0, bytes, 0),
-            Message::Policy(name) => self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name)),
-            Message::Arena { .. } | Message::Loader { .. } | Message::Returned { .. } | Message::Other | Message::Unknown => {}
-        }
-    }
-
-    /// The node of address space that holds `base` (or, without one, the youngest) turns out to be of this space.
-    fn space(&mut self, op: ChunkOp, base: Option<u64>) {
-        let holds = |(from, bytes): &(u64, u64)| base.is_none_or(|base| base >= *from && base - *from < *bytes);
-        if let Some(index) = self.nodes.iter().rposition(holds) {
-            let (from, bytes) = self.nodes.swap_remove(index);
-            self.chunk(op, from, bytes, 0);
-        }
-    }
-
-    fn chunk(&mut self, op: ChunkOp, address: u64, bytes: u64, arena: u32) {
-        self.out.tables.chunks.push(ChunkEvent { op, row: self.rows, time_ns: self.time_ns, address, bytes, arena });
-    }
-
-    /// At most one sample a millisecond.
-    fn sample(&mut self, committed_bytes: u64) {
-        self.counts.committed_bytes = committed_bytes;
-        let Saw { resident_bytes, resident_anonymous_bytes, .. } = self.saw;
-        let sample = Sample { time_ns: self.time_ns, process: 0, resident_bytes, resident_anonymous_bytes, committed_bytes };
-        match self.out.tables.samples.last_mut() {
-            Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 => *last = sample,
-            _ => self.out.tables.samples.push(sample),
-        }
-    }
-
-    /// A stack of two frames: whose the arena is, and the type of the metadata.
-    fn stack(&mut self, arena: u32, metadata_type: Option<u64>) -> StackId {
-        let Some(metadata_type) = metadata_type else { return NO_STACK };
-        let row = &self.out.tables.arenas[arena as usize];
-        let kind = LOADERS.iter().position(|(policy, _)| *policy == row.growth_policy).unwrap_or(0);
-        let class = row.kind == "class";
-        let outer = self.node((NO_STACK, 2 * kind as u64 + u64::from(class)), || {
-            format!("{}, {}", LOADERS[kind].1, if class { "class" } else { "non-class" })
-        });
-        self.node((outer, metadata_type), || type_name(metadata_type))
-    }
-
-    /// The node of the stack tree that is called `key` below its parent.
-    fn node(&mut self, key: (StackId, u64), label: impl FnOnce() -> String) -> StackId {
-        if let Some(stack) = self.stacks.get(&key) {
-            return *stack;
-        }
-        if self.stacks.len() >= STACKS_LIMIT {
-            return key.0;
-        }
-        let tables = &mut self.out.tables;
-        tables.frames.push(Frame { function: Some(label()), ..Frame::default() });
-        tables.stacks.push(StackNode { parent: key.0, frame: tables.frames.len() as u32 - 1 });
-        let stack = tables.stacks.len() as u32 - 1;
-        self.stacks.insert(key, stack);
-        stack
-    }
-
     fn thread(&mut self, at: &At) -> &mut UnderWay {
         let tables = &mut self.out.tables;
         self.threads.entry(at.tid).or_insert_with(|| {
@@ -609,14 +483,6 @@ impl Importer {
     }
 }
 
-/// The name of a type of metadata.
-pub fn type_name(number: u64) -> String {
-    match usize::try_from(number).ok().and_then(|number| TYPES.get(number)) {
-        Some(name) => String::from(*name),
-        None => format!("metadata type {number}"),
-    }
-}
-
 /// Where a line is, and whose.
 struct At<'a> {
     number: u64,
@@ -628,8 +494,4 @@ const LOST_BIRTH: &str = ": the beginning of the log is missing (a log of more t
 
 fn place(at: &At) -> String {
     format!("line {}", at.number)
-}
-
-fn chunk_bytes(level: u8) -> u64 {
-    ROOT_BYTES.checked_shr(level.into()).unwrap_or(0)
 }

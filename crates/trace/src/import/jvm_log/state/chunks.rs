@@ -1,0 +1,88 @@
+//! What the log says of chunks and committed memory, as rows of the table of chunks and samples.
+
+use super::{At, Importer, ROOT_BYTES, Saw, WORD};
+use crate::import::jvm_log::message::Message;
+use crate::import::lines::shown;
+use crate::tables::{ChunkEvent, ChunkOp, Sample};
+
+impl Importer {
+    /// A line about chunks, nodes or settings.
+    pub(super) fn about_chunks(&mut self, message: Message, at: &At) {
+        match message {
+            Message::ChunkRequest { level, max_level } => {
+                if let Some(request) = self.thread(at).request {
+                    self.first_chunk(request.arena, level, max_level);
+                }
+            }
+            Message::ChunkOut { base, level } => {
+                let arena = self.thread(at).request.map_or(0, |request| request.row);
+                self.chunk(ChunkOp::Take, base, chunk_bytes(level), arena);
+            }
+            Message::ChunkBack { base, level } => self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0),
+            Message::Enlarged { base, level } => {
+                let arena = self.thread(at).request.map_or(0, |request| request.row);
+                self.chunk(ChunkOp::Enlarge, base, chunk_bytes(level), arena);
+            }
+            Message::Line { base, words } => self.thread(at).line = Some((base, words)),
+            Message::Committing { from, to } => self.thread(at).commit = Some((from, to)),
+            Message::Committed { words } => {
+                let thread = self.thread(at);
+                let (line, range) = (thread.line.take(), thread.commit.take());
+                if let (Some((from, to)), true) = (range, words > 0) {
+                    self.chunk(ChunkOp::Commit, from, to - from, 0);
+                    self.sample(self.counts.committed_bytes.saturating_add(words.saturating_mul(WORD)));
+                }
+                if let Some((base, words)) = line {
+                    self.chunk(ChunkOp::Line, base, words.saturating_mul(WORD), 0);
+                }
+            }
+            Message::CommitRefused => {
+                let thread = self.thread(at);
+                (thread.line, thread.commit) = (None, None);
+            }
+            Message::Uncommitting { from, to } => self.chunk(ChunkOp::Uncommit, from, to - from, 0),
+            Message::Uncommitted { words } => self.sample(self.counts.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
+            Message::Node { base, words } => self.nodes.push((base, words.saturating_mul(WORD))),
+            Message::NodeAdded => self.space(ChunkOp::Node, None),
+            Message::Root { base } => self.thread(at).root = Some(base),
+            Message::RootSpace { class } => {
+                if let Some(base) = self.thread(at).root.take() {
+                    self.space(if class { ChunkOp::ClassNode } else { ChunkOp::Node }, Some(base));
+                    self.chunk(ChunkOp::Root, base, ROOT_BYTES, 0);
+                }
+            }
+            Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
+            Message::Granule { bytes } => self.chunk(ChunkOp::Granule, 0, bytes, 0),
+            Message::Policy(name) => self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name)),
+            Message::Arena { .. } | Message::Loader { .. } | Message::Returned { .. } | Message::Other | Message::Unknown => {}
+        }
+    }
+
+    /// The node of address space that holds `base` (or, without one, the youngest) turns out to be of this space.
+    fn space(&mut self, op: ChunkOp, base: Option<u64>) {
+        let holds = |(from, bytes): &(u64, u64)| base.is_none_or(|base| base >= *from && base - *from < *bytes);
+        if let Some(index) = self.nodes.iter().rposition(holds) {
+            let (from, bytes) = self.nodes.swap_remove(index);
+            self.chunk(op, from, bytes, 0);
+        }
+    }
+
+    pub(super) fn chunk(&mut self, op: ChunkOp, address: u64, bytes: u64, arena: u32) {
+        self.out.tables.chunks.push(ChunkEvent { op, row: self.rows, time_ns: self.time_ns, address, bytes, arena });
+    }
+
+    /// At most one sample a millisecond.
+    pub(super) fn sample(&mut self, committed_bytes: u64) {
+        self.counts.committed_bytes = committed_bytes;
+        let Saw { resident_bytes, resident_anonymous_bytes, .. } = self.saw;
+        let sample = Sample { time_ns: self.time_ns, process: 0, resident_bytes, resident_anonymous_bytes, committed_bytes };
+        match self.out.tables.samples.last_mut() {
+            Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 => *last = sample,
+            _ => self.out.tables.samples.push(sample),
+        }
+    }
+}
+
+fn chunk_bytes(level: u8) -> u64 {
+    ROOT_BYTES.checked_shr(level.into()).unwrap_or(0)
+}
