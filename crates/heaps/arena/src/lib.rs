@@ -5,6 +5,7 @@
 //! dying region's blocks one by one, which is what a program pays that has malloc alone.
 //!
 //! - [`bump`]: bumpalo, one `Bump` an arena.
+//! - [`elastic`]: heaplab's own elastic arenas.
 //!
 //! ```
 //! use heaplab_arena::bump::Bumps;
@@ -20,3 +21,5 @@
 //! ```
 
 pub mod bump;
+pub mod elastic;
+mod sizes;

@@ -1,6 +1,8 @@
 //! Every arena library keeps the contract.
 
 use heaplab_arena::bump::Bumps;
+use heaplab_arena::elastic::{Elastic, growth};
+use heaplab_elastic::Options;
 use heaplab_heap::conformance::{drive, operations, pseudo_random};
 use heaplab_heap::{Allocating, Region, Request};
 use proptest::prelude::*;
@@ -20,6 +22,43 @@ proptest! {
     fn any_list_passes(list in operations(200)) {
         drive(Bumps::default(), &list).unwrap();
     }
+
+    #[test]
+    fn any_list_passes_on_elastic_arenas(list in operations(200)) {
+        drive(elastic(), &list).unwrap();
+    }
+}
+
+fn elastic() -> Elastic {
+    Elastic::new(Options::default(), ["", "hidden", "standard", "boot"].map(growth).to_vec()).unwrap()
+}
+
+#[test]
+fn elastic_arenas_keep_the_contract() {
+    for seed in 0..4 {
+        let driven = drive(elastic(), &pseudo_random(seed, 1_500)).unwrap();
+        assert!(driven.births > 500 && driven.refused == 0, "{driven:?}");
+    }
+}
+
+#[test]
+fn arenas_that_die_whole_need_no_table_and_give_everything_back() {
+    let mut heap = Elastic::whole_arenas(Options::default(), Vec::new()).unwrap();
+    for region in 1..100 {
+        for size in 1..200 {
+            let block = heap.allocate(Request { region: Region(region), align: 8, ..Request::of(size) }).unwrap();
+            // SAFETY: the block has these bytes.
+            unsafe { block.as_ptr().write_bytes(1, size) };
+        }
+    }
+    assert!(heap.footprint().committed_bytes > Some(99 * 199 * 100));
+    for region in 1..100 {
+        // SAFETY: none of its blocks is used.
+        unsafe { heap.end_region(Region(region)) };
+    }
+    assert!(heap.trim());
+    assert_eq!(heap.footprint().committed_bytes, Some(0));
+    heap.check_deep().unwrap();
 }
 
 #[test]
@@ -37,4 +76,5 @@ fn an_arena_that_ends_gives_its_chunks_back() {
 #[test]
 fn what_cannot_be_served_is_refused() {
     assert!(Bumps::default().allocate(Request::of(usize::MAX - 64)).is_none());
+    assert!(elastic().allocate(Request::of(usize::MAX - 4)).is_none());
 }

@@ -1,0 +1,147 @@
+//! heaplab's own elastic arenas as a heap: one space, a region of the workload an arena in it.
+//!
+//! How an arena grows follows the workload's growth policy ([`growth`]). A block that dies before its arena is given back to
+//! it, for which the adapter keeps sizes in a table beside; a workload without such deaths needs none ([`Elastic::whole_arenas`]).
+
+use crate::sizes::Sizes;
+use heaplab_elastic::{Arena, Error, Growth, Options, Space};
+use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+const WORD_BYTES: usize = 8;
+
+/// A space and its arenas.
+pub struct Elastic {
+    space: Space,
+    growth: Vec<Growth>,
+    regions: Vec<Option<Arena>>,
+    sizes: Option<Sizes>,
+}
+
+/// How an arena grows that the workload's arenas table gives this policy. HotSpot's words for its loaders are known.
+pub fn growth(policy: &str) -> Growth {
+    match policy {
+        "hidden" | "reflection" | "micro" => Growth::MICRO,
+        "boot" => Growth::LARGE,
+        _ => Growth::STANDARD,
+    }
+}
+
+impl Elastic {
+    /// An empty space. `growth[n]` is how region `n` grows; regions beyond grow as [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
+    pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
+        Ok(Elastic { space: Space::new(options)?, growth, regions: Vec::new(), sizes: Some(Sizes::default()) })
+    }
+
+    /// The same for a workload whose blocks die with their arenas only: no table is kept, frees do nothing, and
+    /// reallocations are refused.
+    pub fn whole_arenas(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
+        Ok(Elastic { sizes: None, ..Elastic::new(options, growth)? })
+    }
+
+    /// The space.
+    pub fn space(&self) -> &Space {
+        &self.space
+    }
+
+    fn growth_of(&self, number: usize) -> Growth {
+        match number {
+            0 => Growth::LARGE,
+            _ => self.growth.get(number).copied().unwrap_or(Growth::STANDARD),
+        }
+    }
+
+    /// The region's arena, begun at its first use; `None`: there is no memory for it.
+    fn arena(&mut self, region: Region) -> Option<&Arena> {
+        let number = region.0 as usize;
+        if self.regions.len() <= number {
+            self.regions.resize_with(number + 1, || None);
+        }
+        if self.regions[number].is_none() {
+            self.regions[number] = self.space.arena(self.growth_of(number)).ok();
+        }
+        self.regions[number].as_ref()
+    }
+}
+
+/// What a request takes: whole words, at least one, so that an early free names the same.
+fn layout(request: &Request) -> Option<Layout> {
+    let size = request.size.max(1).checked_next_multiple_of(WORD_BYTES)?;
+    Layout::from_size_align(size, request.required_align()).ok()
+}
+
+impl Allocating for Elastic {
+    const REGIONS: bool = true;
+
+    #[inline]
+    fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        let layout = layout(&request)?;
+        let number = request.region.0 as usize;
+        let arena = match self.regions.get(number) {
+            Some(Some(arena)) => arena,
+            _ => self.arena(request.region)?,
+        };
+        let block = arena.allocate(layout).ok()?;
+        if let Some(sizes) = &mut self.sizes {
+            sizes.insert(block.as_ptr() as usize, layout.size(), request.region.0);
+        }
+        if request.zeroed {
+            // SAFETY: the block has this many bytes.
+            unsafe { block.as_ptr().write_bytes(0, request.size) };
+        }
+        Some(block)
+    }
+
+    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        let known = self.sizes.as_mut().and_then(|sizes| sizes.remove(block.as_ptr() as usize));
+        let Some((bytes, region)) = known else { return };
+        let Some(Some(arena)) = self.regions.get(region as usize) else { return };
+        if let Ok(layout) = Layout::from_size_align(bytes, WORD_BYTES) {
+            // SAFETY: the block lives, by the caller's promise; it has these bytes, and an arena asks for no alignment when it takes a block back.
+            unsafe { arena.deallocate(block, layout) };
+        }
+    }
+
+    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        let (bytes, _) = self.sizes.as_ref()?.get(block.as_ptr() as usize)?;
+        let moved = self.allocate(Request { zeroed: false, ..request })?;
+        // SAFETY: both blocks live, are different ones and have as many bytes.
+        unsafe { moved.copy_from_nonoverlapping(block, bytes.min(request.size)) };
+        // SAFETY: the caller's promise.
+        unsafe { self.deallocate(block) };
+        Some(moved)
+    }
+
+    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+        self.sizes.as_ref()?.get(block.as_ptr() as usize).map(|(bytes, _)| bytes)
+    }
+
+    fn begin_region(&mut self, region: Region) {
+        // Where there is no memory now, the first allocation tries again and says so.
+        let _ = self.arena(region);
+    }
+
+    unsafe fn end_region(&mut self, region: Region) {
+        if let Some(arena) = self.regions.get_mut(region.0 as usize) {
+            *arena = None;
+        }
+    }
+
+    fn footprint(&self) -> Footprint {
+        let (committed, idle) = (self.space.committed_bytes() as u64, self.space.idle_bytes() as u64);
+        Footprint { committed_bytes: Some(committed), active_bytes: Some(committed - idle.min(committed)), ..Footprint::default() }
+    }
+
+    fn trim(&mut self) -> bool {
+        self.space.trim().is_ok()
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        Ok(())
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        self.space.check_deep().map_err(|found| CheckError { place: "elastic space".into(), expected: "a sound pool".into(), found })
+    }
+}
