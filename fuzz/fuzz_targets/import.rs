@@ -8,7 +8,7 @@ use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
     let Some((choice, text)) = data.split_first() else { return };
-    let formats = [None, Some(Format::Text), Some(Format::Android), Some(Format::Logalloc), Some(Format::Heaptrack)];
+    let formats = [None, Some(Format::Text), Some(Format::Android), Some(Format::Logalloc), Some(Format::Heaptrack), Some(Format::MetaspaceTrace)];
     let options = Options { lenient: choice & 1 == 1, ..Options::default() };
     let mut events = Vec::new();
     let Ok(imported) = import(text, formats[usize::from(choice >> 1) % formats.len()], &options, &mut events) else { return };

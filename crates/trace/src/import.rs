@@ -96,6 +96,13 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
     }
 }
 
+/// The text of a small file that lies beside a trace, expanded where it is compressed; at most 256 MB.
+pub fn text(input: impl BufRead) -> io::Result<String> {
+    let mut text = String::new();
+    expand(input)?.take(256 << 20).read_to_string(&mut text)?;
+    Ok(text)
+}
+
 /// The format that a trace beginning with these bytes is in.
 pub fn detect(start: &[u8]) -> Option<Format> {
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();

@@ -1,8 +1,7 @@
 //! `heaplab heaps`: list every heap there is, with its parameters.
 
+use crate::heaps::{self, Row};
 use anyhow::Result;
-use heaplab_system::{HEAPS, Kind, Malloc, NamedHeap, glibc::Glibc, jemalloc::Jemalloc, mimalloc::Mimalloc};
-use serde::Serialize;
 use std::fmt::Write;
 use std::process::ExitCode;
 
@@ -12,50 +11,35 @@ use std::process::ExitCode;
   heaplab heaps                                        every heap, its version and parameters
   heaplab heaps --json | jq '.[].name'                 the same for a program
   heaplab replay app.heaplab --on glibc,jemalloc:narenas=1,dirty_decay_ms=0
-  heaplab replay app.heaplab --on glibc,lib:/usr/lib/x86_64-linux-gnu/libjemalloc.so.2")]
+  heaplab replay app.heaplab --on glibc,lib:/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
+  heaplab replay jvm.heaplab --on metaspace:jdk17,metaspace:jdk17,reclaim=aggressive,elastic,malloc")]
 pub struct Args {
     /// Write JSON
     #[arg(long)]
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Row {
-    #[serde(flatten)]
-    heap: &'static NamedHeap,
-    version: Option<String>,
-}
-
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let table = heaps::table();
     if args.json {
-        let rows: Vec<Row> = HEAPS.iter().map(|heap| Row { heap, version: version(heap.kind) }).collect();
-        println!("{}", serde_json::to_string_pretty(&rows)?)?;
+        println!("{}", serde_json::to_string_pretty(&table)?)?;
     } else {
-        print!("{}", text(version)?)?;
+        print!("{}", text(&table)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn version(kind: Kind) -> Option<String> {
-    match kind {
-        Kind::Glibc => Some(Glibc.version()),
-        Kind::Jemalloc => Some(Jemalloc.version()),
-        Kind::Mimalloc => Some(Mimalloc.version()),
-        Kind::Library | Kind::Null => None,
-    }
-}
-
-fn text(version: fn(Kind) -> Option<String>) -> Result<String> {
+fn text(table: &[Row]) -> Result<String> {
     let mut out = String::new();
-    for heap in HEAPS {
+    for heap in table {
         let argument = heap.argument.map(|argument| format!(":{argument}")).unwrap_or_default();
-        let version = version(heap.kind).map(|version| format!(" ({version})")).unwrap_or_default();
+        let version = heap.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
         writeln!(out, "{}{argument}{version}\n    {}", heap.name, heap.summary)?;
         if let Some(why) = heap.space_depends_on_time {
             writeln!(out, "    its space is measured in several cells: {why}")?;
         }
-        for parameter in heap.parameters {
+        for parameter in &heap.parameters {
             writeln!(out, "    {:<22}{}", parameter.name, parameter.help)?;
             writeln!(out, "    {:<22}{}; default {}", "", parameter.takes, parameter.default)?;
         }
@@ -70,10 +54,12 @@ mod tests {
 
     #[test]
     fn the_list_names_every_heap_and_fits_the_terminal() {
-        let text = text(|_| Some(String::from("allocator 1.2.3"))).unwrap();
-        for heap in HEAPS {
-            assert!(text.lines().any(|line| line.starts_with(heap.name)), "{}", heap.name);
+        let table = heaps::table();
+        let text = text(&table).unwrap();
+        for heap in &table {
+            assert!(text.lines().any(|line| line.starts_with(&heap.name)), "{}", heap.name);
         }
+        assert!(table.iter().any(|heap| heap.name == "metaspace:jdk17") && table.iter().any(|heap| heap.name == "elastic"));
         assert!(
             text.contains(
                 "    narenas               arenas that threads share\n                          1 to 4095; default 4 a processor\n"

@@ -18,6 +18,7 @@ Examples:
   zcat log.gz | heaplab import --format logalloc - -o firefox.heaplab
   heaplab import --lenient record_allocs.txt -o app.heaplab
   java -Xlog:metaspace*=trace:file=jvm.log:uptimenanos,tid:filecount=0 ...
+  heaplab import traces/metaspace/churn.trace.gz -o churn.heaplab    with churn.arenas.csv.gz beside it
   heaplab import jvm-log jvm.log.gz -o app.heaplab         a JVM's metaspace (JDK 17 to 25)
 
 Exit status 1 where nothing could be imported, and where a JVM's log broke off or contradicted itself:
@@ -59,6 +60,8 @@ enum Format {
     Heaptrack,
     /// A JVM's log of its metaspace (-Xlog:metaspace*=trace), JDK 17 to 25
     JvmLog,
+    /// A metaspace workload without addresses (#metaspace-trace 1)
+    MetaspaceTrace,
 }
 
 impl Args {
@@ -90,6 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::Logalloc => Some(import::Format::Logalloc),
         Format::Heaptrack => Some(import::Format::Heaptrack),
         Format::JvmLog => Some(import::Format::JvmLog),
+        Format::MetaspaceTrace => Some(import::Format::MetaspaceTrace),
     };
     let name = if input.as_os_str() == "-" { PathBuf::from("standard input") } else { input.to_path_buf() };
     let (input, progress) = open(input)?;
@@ -97,7 +101,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let options = Options { name, lenient: args.lenient };
     let imported = import::import(input, format, &options, &mut writer);
     progress.finish_and_clear();
-    let imported = imported?;
+    let mut imported = imported?;
+    name_kinds(&mut imported, &options.name)?;
     if writer.is_empty() {
         bail!("{}: the trace holds no events; nothing was written", options.name.display());
     }
@@ -109,6 +114,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a metaspace trace does not say of its arenas stands in a table beside it: `X.arenas.csv[.gz]` beside `X.trace[.gz]`.
+fn name_kinds(imported: &mut import::Imported, trace: &Path) -> Result<()> {
+    let name = trace.to_string_lossy();
+    let Some(stem) = name.strip_suffix(".trace.gz").or_else(|| name.strip_suffix(".trace")) else { return Ok(()) };
+    for table in [format!("{stem}.arenas.csv.gz"), format!("{stem}.arenas.csv")].map(PathBuf::from) {
+        let Ok(file) = File::open(&table) else { continue };
+        let text = import::text(BufReader::new(file)).with_context(|| format!("{}: cannot read", table.display()))?;
+        import::metaspace_trace::name_kinds(imported, &text, &table)?;
+        return Ok(());
+    }
+    Ok(())
 }
 
 fn open(input: &Path) -> Result<(Box<dyn BufRead>, ProgressBar)> {

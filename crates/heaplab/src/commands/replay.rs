@@ -8,7 +8,6 @@ use heaplab_experiment::plan::passes_for;
 use heaplab_experiment::results::{Settings, Touch, Workload};
 use heaplab_experiment::{Plan, Processes, Progress, process, run as run_plan, table};
 use heaplab_replay::{CellReport, CellRequest};
-use heaplab_system::Spec;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -145,7 +144,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[Spec], executable: &Path) -> Result<Plan> {
+fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
     let facts = program.facts();
     let workload = Workload {
         bundle: bundle.display().to_string(),
@@ -169,7 +168,7 @@ fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[Spec], executabl
         margin: args.margin / 100.0,
         confidence: 0.95,
     };
-    let libraries = specs.iter().filter_map(|spec| spec.path.as_deref().map(Path::new));
+    let libraries = specs.iter().filter_map(heaps::Heap::library);
     let files = std::iter::once(executable).chain(std::iter::once(program.path())).chain(libraries);
     Ok(Plan {
         program: program.path().to_path_buf(),

@@ -24,7 +24,7 @@ impl Generation {
         (Generation::Jdk11, "jdk11", "HotSpot's old metaspace, as JDK 11 has it: three chunk sizes and humongous chunks"),
         (Generation::Jdk16, "jdk16", "HotSpot's first elastic metaspace: buddy chunks up to 4 MB"),
         (Generation::Jdk17, "jdk17", "HotSpot's elastic metaspace of JDK 17: buddy chunks up to 16 MB, uncommitted when they return"),
-        (Generation::Jdk18, "jdk18", "HotSpot's elastic metaspace since JDK 18: uncommitted at a purge (trim) only"),
+        (Generation::Jdk18, "jdk18", "HotSpot's elastic metaspace since JDK 18: uncommitted at a purge only, after arenas died"),
     ];
 
     /// As it is named on the command line.
@@ -71,7 +71,7 @@ pub const PARAMETERS: [Parameter; 3] = [
         name: "reclaim",
         takes: "balanced, aggressive or none",
         default: "balanced",
-        help: "MetaspaceReclaimPolicy: granules of 64 KB, of 16 KB, or everything committed and kept (not jdk11)",
+        help: "granules of 64 KB, of 16 KB, or all committed and kept (not jdk11)",
     },
     Parameter {
         name: "limit",
@@ -83,7 +83,7 @@ pub const PARAMETERS: [Parameter; 3] = [
         name: "class_space",
         takes: "bytes, or with k, m, g; 16m to 4g",
         default: "1g",
-        help: "CompressedClassSpaceSize: address space of the class space, which does not grow",
+        help: "CompressedClassSpaceSize: reserved for the class space, which cannot grow",
     },
 ];
 

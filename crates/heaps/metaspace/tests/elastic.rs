@@ -399,6 +399,18 @@ fn regions_are_the_arenas_of_the_plan() {
 }
 
 #[test]
+fn the_first_request_after_a_region_s_end_purges() {
+    let mut heap = metaspace("jdk18");
+    let request = |region| Request { align: 8, region: Region(region), ..Request::of(1 << 20) };
+    heap.allocate(request(1)).unwrap();
+    // SAFETY: its block is not used.
+    unsafe { heap.end_region(Region(1)) };
+    let dead = heap.committed_words();
+    heap.allocate(Request { size: 8, ..request(2) }).unwrap();
+    assert!(heap.committed_words() < dead && dead >= 1 << 17, "{dead}");
+}
+
+#[test]
 fn a_trace_that_frees_a_block_of_a_dead_arena_does_no_harm() {
     let mut replayed = Replayed::new(context("jdk17", None, None));
     for event in common::parse("0 b 0 n 0\n0 a 0 10 -1\n0 k 0\n0 d 0 10 0\n0 a 0 5 -1\n0 k 0") {

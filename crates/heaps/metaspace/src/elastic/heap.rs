@@ -6,7 +6,9 @@
 //!
 //! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must be aligned beyond a word are
 //! cut from larger ones whose ends go to the free blocks (HotSpot has no such blocks); where the system refuses memory the
-//! request fails, while HotSpot ends the VM; there is no collector, so the limit is `MaxMetaspaceSize` alone.
+//! request fails, while HotSpot ends the VM; there is no collector, so the limit is `MaxMetaspaceSize` alone. A JVM purges at
+//! the end of the collection in which loaders died; behind the contract, which knows no collections, the first request after
+//! arenas died does it. (In every recording the deaths of a collection and its purge stand together.)
 
 use super::arena::{Arena, raw_words};
 use super::counters::Counters;
@@ -42,6 +44,8 @@ pub struct ElasticMetaspace {
     pub(super) guard: Option<ChunkId>,
     plan: Plan,
     regions: Vec<Option<ArenaId>>,
+    /// A region ended since the last purge.
+    unpurged: bool,
     pub(super) live: Vec<LiveBlocks>,
 }
 
@@ -110,6 +114,7 @@ impl ElasticMetaspace {
             guard: None,
             plan,
             regions: Vec::new(),
+            unpurged: false,
             live: Vec::new(),
         }
     }
@@ -244,6 +249,7 @@ impl ElasticMetaspace {
 
     /// Gives the memory of free chunks back, as far as the generation does.
     pub fn purge(&mut self) {
+        self.unpurged = false;
         for space in &mut self.spaces {
             space.purge();
         }
@@ -308,6 +314,9 @@ impl Allocating for ElasticMetaspace {
     const REGIONS: bool = true;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        if self.unpurged {
+            self.purge();
+        }
         self.serve(request)
     }
 
@@ -346,6 +355,7 @@ impl Allocating for ElasticMetaspace {
         if let Some(id) = self.regions.get_mut(region.0 as usize).and_then(Option::take) {
             // SAFETY: the caller's promise.
             unsafe { self.death(id) };
+            self.unpurged = true;
         }
     }
 
