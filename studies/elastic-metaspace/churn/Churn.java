@@ -32,7 +32,7 @@ public final class Churn {
         Maker() { super(Churn.class.getClassLoader()); }
 
         Class<?> make(String name, Random random, boolean micro) throws IOException {
-            byte[] bytes = ClassBytes.of(name, random, micro);
+            byte[] bytes = ClassBytes.of(name, random, random, micro);
             Class<?> made = defineClass(name, bytes, 0, bytes.length);
             resolveClass(made);
             return made;
@@ -89,6 +89,8 @@ public final class Churn {
     }
 
     static void report(String step, int cycle, int loaders) throws Exception {
+        // Far enough from the last class loaded that a clock in milliseconds tells what was before.
+        Thread.sleep(20);
         long uptime = ManagementFactory.getRuntimeMXBean().getUptime();
         long used = 0, committed = 0, classUsed = 0, classCommitted = 0;
         for (MemoryPoolMXBean pool : ManagementFactory.getMemoryPoolMXBeans()) {
@@ -137,7 +139,8 @@ public final class Churn {
             return add((byte) 7, (byte) (at >> 8), (byte) at);
         }
 
-        static byte[] of(String name, Random random, boolean micro) throws IOException {
+        /** A class whose methods and fields depend on `random`, and whose code depends on `body`. */
+        static byte[] of(String name, Random random, Random body, boolean micro) throws IOException {
             ClassBytes made = new ClassBytes();
             int self = made.classOf(name.replace('.', '/')), parent = made.classOf("java/lang/Object");
             int code = made.utf8("Code"), init = made.utf8("<init>"), nothing = made.utf8("()V");
@@ -145,8 +148,8 @@ public final class Churn {
             // Half of the classes are small, a few are large: the squares of a uniform number.
             double scale = random.nextDouble() * random.nextDouble();
             int methods = micro ? 3 : 2 + (int) (24 * scale), fields = micro ? 1 : (int) (12 * scale);
-            ByteArrayOutputStream body = new ByteArrayOutputStream();
-            DataOutputStream out = new DataOutputStream(body);
+            ByteArrayOutputStream members = new ByteArrayOutputStream();
+            DataOutputStream out = new DataOutputStream(members);
             out.writeShort(0x21);
             out.writeShort(self);
             out.writeShort(parent);
@@ -164,7 +167,7 @@ public final class Churn {
             method(out, init, nothing, code, start);
             int describe = made.utf8("(I)I");
             for (int method = 0; method < methods; method++) {
-                byte[] instructions = new byte[2 + 2 * random.nextInt(micro ? 12 : 60)];
+                byte[] instructions = new byte[2 + 2 * body.nextInt(micro ? 12 : 60)];
                 for (int at = 0; at + 2 < instructions.length; at += 2) {
                     instructions[at] = 0x1b;
                     instructions[at + 1] = 0x57;
@@ -181,7 +184,7 @@ public final class Churn {
             file.writeInt(49);
             file.writeShort(made.pool.size() + 1);
             for (byte[] entry : made.pool) file.write(entry);
-            body.writeTo(file);
+            members.writeTo(file);
             return whole.toByteArray();
         }
 

@@ -15,7 +15,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     }
     out.flush()?;
     eprintln!("{} chunks, the arena of {} of them guessed", converted.chunks, converted.guessed);
-    let (_, comparison) = recording::replay(&converted.events).ok_or("the recording does not replay")?;
+    let (_, comparison) = recording::replay(&converted.events)?;
     eprintln!("{} of {} chunks lie where they lay in the JVM", comparison.chunks_equal, comparison.chunks);
     eprintln!("{} of {} requests that a free block served got the same block", comparison.blocks_equal, comparison.blocks);
     eprintln!("{} nodes unmapped, {} here", comparison.unmapped, comparison.unmapped_here);

@@ -134,7 +134,7 @@ pub fn micro_loaders() -> Result<String> {
 
 /// Free chunks after unloading, in the old design: as JDK 11 had them, and for the recording of JDK 17.
 pub fn free_chunks() -> Result<String> {
-    let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz does not replay")?;
+    let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz")?;
     let dropped = comparison.moments.iter().rev().find(|moment| moment.said.step == "dropped").context("no drop was recorded")?;
     let jvm = moment_of(&dropped.ours);
     let replayed = last_drop("jdk11")?.moment;
@@ -251,7 +251,7 @@ pub fn granules() -> Result<String> {
 
 /// Whether the old design decides as JDK 11 does.
 pub fn as_jdk_11() -> Result<String> {
-    let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz does not replay")?;
+    let (_, comparison) = recording::replay(&workload::jdk11()?).context("jdk11-churn.txt.gz")?;
     let equal = |moment: &&recording::Moment| moment.ours.committed_bytes() == moment.said.committed_bytes;
     Ok(format!(
         "{} of {} chunks at the same place, {} of {} reused blocks, {} of {} nodes unmapped, committed bytes equal at {} of {} moments",

@@ -278,8 +278,18 @@ pub struct Comparison {
     pub moments: Vec<Moment>,
 }
 
-/// Replays a recording. `None`: an event names an arena that is not alive, or a request whose block is gone.
-pub fn replay(events: &[Event]) -> Option<(Metaspace11, Comparison)> {
+/// An event that cannot be replayed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line} of the recording, {event:?}: no such arena or block lives, or the request is refused")]
+pub struct ReplayError {
+    /// Counted from 1.
+    pub line: usize,
+    /// As it stands there.
+    pub event: String,
+}
+
+/// Replays a recording.
+pub fn replay(events: &[Event]) -> Result<(Metaspace11, Comparison), ReplayError> {
     let offsets = |event: &Event| match event {
         Event::Node { space: Space::NonClass, offset_bytes, .. } => Some(*offset_bytes),
         _ => None,
@@ -302,9 +312,10 @@ pub fn replay(events: &[Event]) -> Option<(Metaspace11, Comparison)> {
         comparison: Comparison::default(),
     };
     for (index, event) in events.iter().enumerate() {
-        replay.step(index + 2, event)?;
+        let line = index + 2;
+        replay.step(line, event).ok_or_else(|| ReplayError { line, event: event.to_string() })?;
     }
-    Some((replay.metaspace, replay.comparison))
+    Ok((replay.metaspace, replay.comparison))
 }
 
 struct Replay {

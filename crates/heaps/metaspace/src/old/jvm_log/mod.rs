@@ -4,7 +4,7 @@
 //! handed out with its address, the rest of every retired chunk, blocks given back, and unmapped nodes. It does not print
 //! which arena a chunk is for. That follows: a newborn arena's chunks come next in the same thread; a chunk that retires
 //! another belongs to the same arena; an arena that dies returns its chunks by address. Where none of this tells (the
-//! current chunk had less than three words left, and its arena is alive at the end), the arena of that thread that grew last
+//! current chunk had less than three words left, and its arena is alive at the end), the undying arena of that thread that grew last
 //! and whose chunk has that size is taken, and counted as a guess.
 //!
 //! Reading takes two passes: one to learn who owns which chunk and which blocks will be given back, one to write events.
@@ -70,7 +70,8 @@ fn report(csv: &str) -> Result<Vec<(u64, Said)>, JvmLogError> {
             class_used_bytes: value(5)?,
             class_committed_bytes: value(6)?,
         };
-        Some((value(7)?.checked_mul(1_000_000)?, said))
+        // The time is cut to whole milliseconds, and what was reported was read after it was.
+        Some((value(7)?.checked_add(1)?.checked_mul(1_000_000)?, said))
     };
     csv.lines().enumerate().skip(1).map(|(index, text)| said(text).ok_or_else(|| wrong(index, text))).collect()
 }

@@ -4,7 +4,7 @@ use super::super::facts::WORD;
 use super::super::geometry::Space;
 use super::JvmLogError;
 use super::lines::{Line, Record};
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 
 /// One use of a chunk by an arena.
 pub(super) struct Tenancy {
@@ -24,6 +24,8 @@ pub(super) struct Owners {
     pub tenancies: Vec<Tenancy>,
     /// Of each arena: where, and the words of its first chunk.
     pub births: Vec<(Space, usize)>,
+    /// Arenas that die; all of their chunks are known.
+    pub mortal: HashSet<usize>,
     class_base: usize,
     class_end: usize,
 }
@@ -85,7 +87,10 @@ impl Owners {
                     let owner = &mut owners.tenancies[tenancy.ok_or_else(|| context("a block is returned that lies in no chunk"))?];
                     owner.cuts.insert((base - owner.base) / WORD, words);
                 }
-                Line::Death(manager) => dying = managers.remove(&manager),
+                Line::Death(manager) => {
+                    dying = managers.remove(&manager);
+                    owners.mortal.extend(dying);
+                }
                 Line::Returned(base) => {
                     // Padding and leftovers return too; they never belonged to anybody.
                     if let Some(number) = live.remove(&base) {

@@ -16,7 +16,6 @@ struct Filling {
     /// Words of the chunk that are handed out so far, header included.
     top: usize,
     last_thread: u64,
-    alive: bool,
 }
 
 /// The second pass.
@@ -74,9 +73,10 @@ impl Writer {
     fn guess(&mut self, space: Space, words: usize, used: usize, thread: u64) -> Option<usize> {
         self.out.guessed += 1;
         let candidates = self.arenas.iter().enumerate().filter_map(|(arena, filling)| filling.map(|filling| (arena, filling)));
-        let fits = |(_, filling): &(usize, Filling)| {
+        // An arena that dies names all of its chunks then, so this one is of an arena that does not.
+        let fits = |(arena, filling): &(usize, Filling)| {
             let tenancy = &self.owners.tenancies[filling.tenancy];
-            filling.alive && tenancy.space == space && tenancy.words == words && filling.top <= used
+            !self.owners.mortal.contains(arena) && tenancy.space == space && tenancy.words == words && filling.top <= used
         };
         candidates.filter(fits).max_by_key(|(_, filling)| (filling.last_thread == thread, filling.tenancy)).map(|(arena, _)| arena)
     }
@@ -98,7 +98,7 @@ impl Writer {
         };
         let chunk = self.place(tenancy);
         self.out.events.push(Event::Birth { arena, space, loader, chunk });
-        self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS, last_thread: thread, alive: true });
+        self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS, last_thread: thread });
     }
 
     fn grow(&mut self, tenancy: usize, words: usize, used: usize, left: usize, thread: u64) -> Option<()> {
@@ -115,7 +115,7 @@ impl Writer {
         self.request(arena, tenancy, HEADER_WORDS, words, Source::NewChunk(place));
         let beside = chunk_words > space.medium_words() && used + left > 0;
         if !beside {
-            self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS + words, last_thread: thread, alive: true });
+            self.arenas[arena] = Some(Filling { tenancy, top: HEADER_WORDS + words, last_thread: thread });
         }
         Some(())
     }
@@ -213,9 +213,6 @@ impl Reading {
             Line::Retired { .. } | Line::Block { .. } => {}
             Line::Death(manager) => {
                 let arena = self.managers.remove(&manager).ok_or("an arena dies that was never born")?;
-                if let Some(filling) = writer.arenas[arena].as_mut() {
-                    filling.alive = false;
-                }
                 writer.out.events.push(Event::Death { arena });
                 self.deaths = true;
             }
