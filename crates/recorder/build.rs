@@ -12,6 +12,7 @@ fn main() {
             "-fno-builtin-malloc",
             "-fno-plt",
             "-fno-stack-protector",
+            "-mgeneral-regs-only",
             "-Wall",
             "-Wextra",
             "-Wl,-z,now",

@@ -30,11 +30,6 @@ pub fn process_path(spool: &Path, (pid, seq): (u32, u32)) -> PathBuf {
     spool.join(format!("{pid}-{seq}.process"))
 }
 
-/// Path of an image's stack nodes.
-pub fn nodes_path(spool: &Path, (pid, seq): (u32, u32)) -> PathBuf {
-    spool.join(format!("{pid}-{seq}.nodes"))
-}
-
 /// Path of one of an image's ring files.
 pub fn ring_path(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> PathBuf {
     spool.join(format!("{pid}-{seq}-{ring}.ring"))
@@ -79,7 +74,7 @@ mod tests {
     #[test]
     fn only_process_files_are_found() {
         let folder = tempfile::tempdir().unwrap();
-        for name in ["12-0.process", "12-1.process", "12-0.nodes", "12-0-3.ring", "x-1.process", "control", "12-.process"] {
+        for name in ["12-0.process", "12-1.process", "12-0-3.ring", "x-1.process", "control", "12-.process"] {
             fs::write(folder.path().join(name), b"").unwrap();
         }
         assert_eq!(process_files(folder.path()).unwrap(), [(12, 0), (12, 1)]);

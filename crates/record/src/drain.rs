@@ -202,7 +202,7 @@ impl Drainer {
         self.encoder.begin(base);
         let (totals, sampled) = (&mut self.totals, &mut self.sampled);
         let (used, parsed) = ring::encode(words, &mut self.encoder, |record| {
-            totals.events += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd));
+            totals.events += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
             follow_sample(record, id.pid, totals, sampled);
         });
         if used > 0 {

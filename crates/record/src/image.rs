@@ -1,4 +1,4 @@
-//! A process file (`PID-SEQ.process`) and its nodes, read from bytes: who the process image was, what it loaded, what it lost.
+//! A process file (`PID-SEQ.process`), read from bytes: who the process image was, what it loaded, what it lost.
 //!
 //! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad may have written anything.
 
@@ -33,8 +33,6 @@ pub struct Image {
     pub exit: Option<(i32, u64)>,
     /// Ring files made.
     pub ring_count: u32,
-    /// Nodes handed out, at most as many as there is room for.
-    pub node_count: u32,
     /// What is missing, by reason (`LOST_...`).
     pub lost: [u64; layout::LOST_REASONS],
     /// The executable's path.
@@ -58,10 +56,6 @@ pub struct ImageModule {
     pub start: u64,
     /// Where they end.
     pub end: u64,
-    /// Nodes from this one on may be of it.
-    pub first_node: u32,
-    /// Nodes from this one on are not.
-    pub end_node: Option<u32>,
     /// When it was loaded.
     pub loaded: u64,
     /// When it was unloaded.
@@ -134,7 +128,6 @@ impl Image {
             exit: (u32_at(offset_of!(ProcessHeader, exited)) == 1)
                 .then(|| (u32_at(offset_of!(ProcessHeader, exit_status)) as i32, u64_at(offset_of!(ProcessHeader, exit_counter)))),
             ring_count: u32_at(offset_of!(ProcessHeader, ring_count)),
-            node_count: u32_at(offset_of!(ProcessHeader, node_count)).min(u32_at(offset_of!(ProcessHeader, node_capacity))),
             ..Image::default()
         };
         for (index, lost) in image.lost.iter_mut().enumerate() {
@@ -187,8 +180,6 @@ impl Image {
                     bias: record.u64(offset_of!(layout::Module, bias))?,
                     start: record.u64(offset_of!(layout::Module, start))?,
                     end: record.u64(offset_of!(layout::Module, end))?,
-                    first_node: record.u32(offset_of!(layout::Module, first_node))?,
-                    end_node: None,
                     loaded: counter,
                     unloaded: None,
                     build_id: record.slice(head, id_length)?.to_vec(),
@@ -197,9 +188,8 @@ impl Image {
             }
             layout::RECORD_MODULE_UNLOADED => {
                 let index = record.u32(offset_of!(layout::Unloaded, index))?;
-                let first_node = record.u32(offset_of!(layout::Unloaded, first_node))?;
                 if let Some(module) = self.modules.iter_mut().rev().find(|module| module.index == index) {
-                    (module.unloaded, module.end_node) = (Some(counter), Some(first_node));
+                    module.unloaded = Some(counter);
                 }
             }
             _ => {}
@@ -207,40 +197,16 @@ impl Image {
         Some(())
     }
 
-    /// The module (its place in `modules`) in which node `node` with return address `ip` lies.
-    pub fn module_of(&self, node: u32, ip: u64) -> Option<usize> {
+    /// The module (its place in `modules`) in which the return address `ip` lay at the moment `stamp`.
+    pub fn module_of(&self, stamp: u64, ip: u64) -> Option<usize> {
         self.modules
             .iter()
             .enumerate()
-            .filter(|(_, module)| module.start <= ip && ip < module.end && module.first_node <= node)
-            .max_by_key(|(place, module)| (module.first_node, *place))
-            .filter(|(_, module)| module.end_node.is_none_or(|end| node < end))
+            .filter(|(_, module)| module.start <= ip && ip < module.end && module.loaded <= stamp)
+            .max_by_key(|(place, module)| (module.loaded, *place))
+            .filter(|(_, module)| module.unloaded.is_none_or(|end| stamp < end))
             .map(|(place, _)| place)
     }
-}
-
-/// One frame of a process's stack tree.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
-    /// Return address; 0: the slot was never filled.
-    pub ip: u64,
-    /// The caller's node; 0: outermost.
-    pub parent: u32,
-}
-
-/// Reads up to `count` nodes. A parent that is not a smaller number (no recorder writes that) becomes 0.
-pub fn parse_nodes(bytes: &[u8], count: u32) -> Vec<Node> {
-    bytes
-        .chunks_exact(size_of::<layout::Node>())
-        .take(count as usize)
-        .enumerate()
-        .map(|(index, bytes)| {
-            let bytes = Bytes(bytes);
-            let parent = bytes.u32(offset_of!(layout::Node, parent)).unwrap_or(0);
-            let ip = bytes.u64(offset_of!(layout::Node, ip)).unwrap_or(0);
-            Node { ip, parent: if (parent as usize) < index { parent } else { 0 } }
-        })
-        .collect()
 }
 
 #[cfg(test)]
@@ -250,23 +216,12 @@ mod tests {
 
     #[test]
     fn a_module_is_the_latest_that_was_there() {
-        let module =
-            |index, first_node, end_node| ImageModule { index, start: 0x1000, end: 0x2000, first_node, end_node, ..Default::default() };
+        let module = |index, loaded, unloaded| ImageModule { index, start: 0x1000, end: 0x2000, loaded, unloaded, ..Default::default() };
         let image = Image { modules: vec![module(0, 0, Some(10)), module(1, 20, None)], ..Image::default() };
         assert_eq!(image.module_of(5, 0x1800), Some(0));
         assert_eq!(image.module_of(15, 0x1800), None, "unloaded, and the next is not there yet");
         assert_eq!(image.module_of(25, 0x1800), Some(1));
         assert_eq!(image.module_of(25, 0x2000), None);
-    }
-
-    #[test]
-    fn a_cycle_of_nodes_is_cut() {
-        let bytes: Vec<u8> = [(1_u64, 0_u32), (2, 2), (3, 1)]
-            .iter()
-            .flat_map(|(ip, parent)| [ip.to_le_bytes().to_vec(), parent.to_le_bytes().to_vec(), vec![0; 4]].concat())
-            .collect();
-        let parents: Vec<u32> = parse_nodes(&bytes, 9).iter().map(|node| node.parent).collect();
-        assert_eq!(parents, [0, 0, 1]);
     }
 
     proptest! {

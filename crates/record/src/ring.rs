@@ -181,7 +181,9 @@ pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(&Record
         let (kind, stamp) = layout::stamp(first);
         let Some(length) = layout::record_words(kind, second) else { return (at, Parsed::Damaged) };
         let Some(record) = words.get(at..at + length as usize) else { break };
-        if matches!(kind, layout::ALLOC | layout::REALLOC) && record[2] > BLOCK_BYTES_MAX {
+        if matches!(kind, layout::ALLOC | layout::REALLOC) && record[2] > BLOCK_BYTES_MAX
+            || kind == layout::NODE && !(1..layout::NODES_MAX).contains(&layout::node_and_parent(record[2]).0)
+        {
             return (at, Parsed::Damaged);
         }
         at += length as usize;
@@ -209,6 +211,10 @@ fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
         layout::THREAD_BEGIN | layout::THREAD_END => {
             let kind = if kind == layout::THREAD_BEGIN { Kind::ThreadBegin } else { Kind::ThreadEnd };
             Record { kind, stamp, address: second, size: words[2], usable: words[3], ..Record::default() }
+        }
+        layout::NODE => {
+            let (stack, parent) = layout::node_and_parent(words[2]);
+            Record { kind: Kind::Node, stamp, address: second, stack, size: parent.into(), ..Record::default() }
         }
         layout::FREE => {
             let block = Block::from_word(second);

@@ -9,6 +9,7 @@ use heaplab_record::spool::block::RingId;
 use heaplab_record::spool::record::{Encoder, Kind, Record};
 use heaplab_record::spool::writer::SpoolWriter;
 use heaplab_recorder::layout::{BEGAN_FORK, BEGAN_STARTED, PROCESS_MAGIC, ProcessHeader, VERSION};
+use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, Flags, Op};
 use std::mem::{offset_of, size_of};
 use std::path::Path;
@@ -36,6 +37,11 @@ fn merged(rings: &[&[Record]]) -> (Vec<Event>, Counts) {
 
 /// The same for rings of several processes; `files` adds to the spool, and knows the recording's beginning.
 fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Counts) {
+    let (events, _, counts) = merged_tables(rings, files);
+    (events, counts)
+}
+
+fn merged_tables(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Tables, Counts) {
     let folder = tempfile::tempdir().unwrap();
     let settings = Settings { stack_depth: 0, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
     let control = ControlPage::create(folder.path(), settings).unwrap();
@@ -54,8 +60,8 @@ fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (V
         let id = RingId { pid: *pid, seq: 0, ring: ring as u32, nested: false };
         writer.records(&encoder, id, 0, records.len() as u64, base).unwrap();
     }
-    let (events, _, _, counts) = common::read(folder.path());
-    (events, counts)
+    let (events, tables, _, counts) = common::read(folder.path());
+    (events, tables, counts)
 }
 
 /// The file of a process that began at `begin_counter`, a fork of `parent` or the first one (0).
@@ -131,4 +137,38 @@ fn a_fork_copies_what_its_parent_had_done_although_a_ring_was_waiting() {
     let of_child: Vec<(Op, u64, bool)> =
         events.iter().filter(|event| event.process == 1).map(|event| (event.op, event.object, event.has(Flags::INHERITED))).collect();
     assert_eq!(of_child, [(Op::Alloc, 2, false), (Op::Free, 1, true)]);
+}
+
+fn node(stamp: u64, number: u32, parent: u64, ip: u64) -> Record {
+    Record { kind: Kind::Node, stamp, stack: number, size: parent, address: ip, ..Record::default() }
+}
+
+#[test]
+fn a_number_means_what_its_ring_defined_last() {
+    let at = |stamp, address, stack| Record { stack, ..alloc(stamp, address) };
+    let one = [
+        node(1, 1, 0, 0xA0),
+        node(2, 2, 1, 0xB0),
+        at(3, X, 2),
+        node(4, 1, 0, 0xC0), // node 2 was defined by the old one
+        at(5, X + 16, 2),
+        node(6, 3, 1, 0xB0),
+        at(7, X + 32, 3),
+        at(8, X + 48, 9),
+    ];
+    let other = [at(2, Y, 2), node(9, 2, 0, 0xA0), at(10, Y + 16, 2)];
+    let rings: Vec<(u32, &[Record])> = vec![(7, &one), (7, &other)];
+    let (events, tables, counts) = merged_tables(&rings, |_, _| {});
+    assert_eq!(counts.events, 6);
+    let frames = |address: u64| -> Vec<u64> {
+        let stack = events.iter().find(|event| event.address == address).unwrap().stack;
+        tables.frames_of(stack).map(|row| tables.frames[row as usize].address).collect()
+    };
+    assert_eq!(frames(X), [0xB0, 0xA0]);
+    assert_eq!(frames(X + 16), [0xB0, 0xA0]);
+    assert_eq!(frames(X + 32), [0xB0, 0xC0]);
+    assert_eq!(frames(X + 48), [0; 0], "never defined");
+    assert_eq!(frames(Y), [0; 0], "another ring's number");
+    assert_eq!(frames(Y + 16), [0xA0]);
+    assert_eq!((tables.stacks.len(), tables.frames.len()), (5, 3), "what is equal is there once");
 }

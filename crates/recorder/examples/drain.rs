@@ -14,7 +14,10 @@ fn main() {
     let mut command = Command::new(arguments.next().expect(usage));
     command.args(arguments);
     let keep = std::env::var_os("DRAIN_KEEP").is_some();
-    let options = drainer::Options { stack_depth: depth, keep, ..drainer::Options::default() };
+    let mut options = drainer::Options { stack_depth: depth, keep, ..drainer::Options::default() };
+    if let Some(bytes) = std::env::var("DRAIN_RING").ok().and_then(|v| v.parse().ok()) {
+        options.ring_bytes = bytes;
+    }
     let mut drainer = drainer::drainer(options);
     // a preload object other than the crate's, to compare builds
     if let Some(path) = std::env::var_os("DRAIN_PRELOAD") {
@@ -37,9 +40,8 @@ fn main() {
             image.executable
         );
         if keep {
-            let nodes: HashSet<u32> = image.of_kind(heaplab_recorder::layout::ALLOC).map(|e| e.node()).collect();
-            let depths: Vec<usize> = nodes.iter().map(|&n| image.stack(n).len()).collect();
-            eprintln!("  {} stacks, depth up to {:?}", nodes.len(), depths.iter().max());
+            let stacks: HashSet<Vec<u64>> = image.of_kind(heaplab_recorder::layout::ALLOC).map(|e| image.stack(e.node())).collect();
+            eprintln!("  {} stacks, depth up to {:?}", stacks.len(), stacks.iter().map(Vec::len).max());
         }
     }
     // SAFETY: a rusage of zeros is valid, and the call fills it.

@@ -216,12 +216,15 @@ ALWAYS_INLINE void record_allocation(struct registers at, void *block, size_t si
         nested_allocation(block, size, properties);
         return;
     }
-    uint64_t node = recorder.depth ? stack_node(t, at) : 0;
+    uint64_t slack = slack_word(block, size), node = 0;
+    t->stamp = 0;
+    if (t->wants_stacks)
+        node = stack_node(t, at, 4);
     uint64_t *to = room(t);
     to[1] = block_word(block, properties);
     to[2] = size;
-    to[3] = slack_word(block, size) | node;
-    to[0] = counter() << 4 | (likely(block != NULL) ? HL_ALLOC : HL_ALLOC_FAILED);
+    to[3] = slack | node;
+    to[0] = (t->stamp ? t->stamp : counter()) << 4 | (likely(block != NULL) ? HL_ALLOC : HL_ALLOC_FAILED);
     leave(t, 4);
 }
 
@@ -269,14 +272,17 @@ ALWAYS_INLINE void record_reallocation(struct registers at, uint64_t before, voi
         nested_reallocation(before, old, block, size);
         return;
     }
-    uint64_t node = recorder.depth ? stack_node(t, at) : 0;
+    uint64_t node = 0;
+    t->stamp = 0;
+    if (t->wants_stacks)
+        node = stack_node(t, at, 6);
     uint64_t *to = room(t);
     to[0] = before << 4 | (likely(block != NULL) ? HL_REALLOC : HL_REALLOC_FAILED);
     to[1] = block_word(block, 0);
     to[2] = size;
     to[3] = slack_word(block, size) | node;
     to[4] = block_word(old, 0);
-    to[5] = counter();
+    to[5] = t->stamp ? t->stamp : counter();
     leave(t, 6);
 }
 

@@ -6,7 +6,6 @@
  *                    (open file description lock, whole file) on it while it lives.
  *   PID-SEQ.process  struct hl_process, then an area of struct hl_record. One a process image: SEQ counts the files of
  *                    one PID from 0 (exec, or a process number used again).
- *   PID-SEQ.nodes    array of struct hl_node: the tree of stacks of that image. Sparse.
  *   PID-SEQ-N.ring   struct hl_ring, then the ring's data, then the nested ring's data. N counts from 0 to below
  *                    hl_process.ring_count.
  * A file counts from the moment its magic is there (stored last, with release order). Whoever makes a file then adds one to
@@ -23,20 +22,23 @@
  * Time stamps are the machine's counter (x86-64: rdtsc; aarch64: cntvct_el0); two pairs (counter, CLOCK_MONOTONIC) in the
  * control page give its rate. A free is stamped before the call, an allocation after it, a reallocation at both.
  *
- * Stacks. Node n is frame `ip` (a return address) called from the frames of node `parent`; node 0 is "no stack". A parent's
- * number is always smaller. A node is complete before any record that names it is published; other nodes below node_count may
- * still be zero (ip 0), or stay so. A stack has at least min(stack_depth, its real depth) frames and may have more: frames
- * that were known anyway are kept because the tree then shares them. Who wants exactly stack_depth frames cuts the outer ones.
+ * Stacks. A ring defines nodes for its own use: HL_NODE says that from here on, in this ring, node n is frame `ip` (a return
+ * address) called from the frames of node `parent` as that was defined at this moment; 0 is "no stack". Numbers are used again: a
+ * later HL_NODE of the same number takes its place, for what follows it. So whoever reads a ring from its beginning needs one
+ * entry a number, and the recorder remembers no more than that either: how many different stacks a program has costs the
+ * program nothing. The same frame may be defined any number of times; who reads puts equal ones together. A stack has at least
+ * min(stack_depth, its real depth) frames and may have more: frames that were known anyway are kept because the tree then
+ * shares them. Who wants exactly stack_depth frames cuts the outer ones.
  *
- * Modules. HL_MODULE says which file lay at [start, end) for nodes from `first_node` on, until HL_MODULE_UNLOADED of the same
- * index. A node's module is therefore the one with the largest first_node <= node among those whose range holds its ip.
+ * Modules. HL_MODULE says which file lay at [start, end) from its counter on, until HL_MODULE_UNLOADED of the same index. The
+ * module of a node is therefore the one loaded last before the node's stamp among those whose range holds its ip.
  */
 #ifndef HEAPLAB_LAYOUT_H
 #define HEAPLAB_LAYOUT_H
 
 #include <stdint.h>
 
-#define HL_VERSION 1u
+#define HL_VERSION 2u
 #define HL_CONTROL_MAGIC 0x31304c5254434c48ull /* "HLCTRL01" */
 #define HL_PROCESS_MAGIC 0x3130434f52504c48ull /* "HLPROC01" */
 #define HL_RING_MAGIC 0x3130474e49524c48ull    /* "HLRING01" */
@@ -72,7 +74,6 @@ struct hl_control {
 
 /* hl_control.refused_step */
 #define HL_STEP_PROCESS_FILE 1u
-#define HL_STEP_NODES_FILE 2u
 #define HL_STEP_RING_FILE 3u
 #define HL_STEP_MAP 4u
 
@@ -97,7 +98,6 @@ struct hl_control {
 #define HL_LOST_NESTED_FULL 0u    /* events: the nested ring was full */
 #define HL_LOST_NESTED_DEEPER 1u  /* events: inside an event inside an event */
 #define HL_LOST_NO_RING 2u        /* events: no ring could be made for the thread */
-#define HL_LOST_NODES_FULL 3u     /* stacks (the events are there): the array of nodes is full */
 #define HL_LOST_RECORDS_FULL 4u   /* module records: the record area is full */
 #define HL_LOST_STACK_BOUNDS 5u   /* stacks cut short: the memory the stack lies in could not be told */
 #define HL_LOST_MARK_LONG 6u      /* marks whose name was cut at HL_MARK_BYTES_MAX */
@@ -122,8 +122,6 @@ struct hl_process {
     int32_t exit_status;
     uint64_t exit_counter;
     uint32_t ring_count;    /* atomic */
-    uint32_t node_count;    /* atomic; slots handed out, node 0 included; may exceed node_capacity when full */
-    uint32_t node_capacity; /* slots of the nodes file; 0: no stacks wanted */
     uint32_t page_bytes;
     uint64_t records_offset; /* in this file */
     uint64_t records_capacity;
@@ -154,21 +152,15 @@ struct hl_module {
     uint64_t start; /* of the first segment in memory */
     uint64_t end;   /* of the last one */
     uint32_t index; /* from 0 in each process */
-    uint32_t first_node;
     uint32_t build_id_bytes; /* follow, then the path, each without padding between */
     uint32_t path_bytes;
+    uint32_t unused;
 };
 
 struct hl_unloaded {
     struct hl_record head;
     uint32_t index;
-    uint32_t first_node; /* nodes from here on are not of this module */
-};
-
-struct hl_node {
-    uint64_t ip;
-    uint32_t parent;
-    uint32_t link; /* the recorder's own */
+    uint32_t unused;
 };
 
 /* hl_ring.state */
@@ -211,6 +203,8 @@ struct hl_ring {
 #define HL_THREAD_END 8u      /* 4 words: the same, with the name it has now */
 #define HL_MARK 9u            /* 2 + n words: 0, bytes of name, name padded with zeros to whole words */
 #define HL_MARK_BYTES_MAX 256u
+#define HL_NODE 10u          /* 3 words: 0, ip, node|parent (node in the low 32 bits) */
+#define HL_NODES_MAX (1u << 20) /* node numbers are below */
 #define HL_COUNTER_BITS 60u
 
 /* A block word: address in the low 52 bits, then log2 of the alignment asked for (0: none), zeroed, family (as in heaplab's

@@ -135,8 +135,6 @@ static void inspect(struct module *module)
     }
 }
 
-static uint32_t node_count_now(void) { return load_relaxed(&recorder.process->file->node_count); }
-
 static uint32_t text_length(const char *text)
 {
     uint32_t bytes = 0;
@@ -145,7 +143,7 @@ static uint32_t text_length(const char *text)
     return bytes;
 }
 
-static void module_record(uint32_t slot, uint32_t first_node)
+static void module_record(uint32_t slot)
 {
     const struct module *module = &modules[slot];
     struct hl_module record = {.head = {.kind = HL_RECORD_MODULE},
@@ -153,7 +151,6 @@ static void module_record(uint32_t slot, uint32_t first_node)
                                .start = module->start,
                                .end = module->end,
                                .index = module_numbers[slot],
-                               .first_node = first_node,
                                .build_id_bytes = module->build_id_bytes,
                                .path_bytes = text_length(module->path)};
     record_append(&record.head, &record, sizeof record, module->build_id, record.build_id_bytes, module->path, record.path_bytes);
@@ -164,14 +161,13 @@ static void modules_record_again(void)
 {
     for (uint32_t i = 0; i < module_slots; i++)
         if (modules[i].live)
-            module_record(i, 0);
+            module_record(i);
 }
 
 static void module_unloaded(uint32_t slot)
 {
-    struct hl_unloaded record = {.head = {.kind = HL_RECORD_MODULE_UNLOADED}, .index = module_numbers[slot], .first_node = node_count_now()};
+    struct hl_unloaded record = {.head = {.kind = HL_RECORD_MODULE_UNLOADED}, .index = module_numbers[slot]};
     modules[slot].live = false;
-    nodes_unlink(modules[slot].start, modules[slot].end);
     rules_forget();
     record_append(&record.head, &record, sizeof record, "", 0, "", 0);
     __atomic_fetch_add(&recorder.generation, 1, __ATOMIC_RELEASE);
@@ -222,7 +218,7 @@ static struct module *module_of(uintptr_t ip)
     found.live = true;
     modules[slot] = found;
     module_numbers[slot] = modules_seen++;
-    module_record(slot, node_count_now());
+    module_record(slot);
     return &modules[slot];
 }
 

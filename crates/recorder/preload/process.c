@@ -4,9 +4,6 @@
 
 #define RECORDS_CAPACITY (8u << 20)
 #define RECORDS_CHUNK (64u << 10)
-#define NODES_CAPACITY (1u << 24)
-#define NODES_CAPACITY_MIN (1u << 16)
-#define NODE_HEADS_BITS 19
 
 static void refuse(uint32_t step, long error)
 {
@@ -133,30 +130,6 @@ static void record_identity(void)
     record_text(HL_RECORD_COMMAND_LINE, text, failed(got) ? 0 : (uint32_t)got);
 }
 
-/* The nodes file and the hash over it; without them stacks are not recorded, the events are. */
-static void nodes_begin(struct process *p, uint32_t pid, uint32_t seq)
-{
-    int fd = spool_open(pid, seq, ".nodes", -1, O_RDWR | O_CREAT | O_TRUNC);
-    uint32_t capacity = NODES_CAPACITY;
-    long error = fd;
-    p->node_heads = map_private(sizeof(uint32_t) << NODE_HEADS_BITS, MADV_DONTFORK);
-    if (fd < 0 || !p->node_heads) {
-        refuse(HL_STEP_NODES_FILE, fd < 0 ? fd : -ENOMEM);
-        return;
-    }
-    /* a limit on address space is the target's to use: ask for less and less */
-    do {
-        long copy = sys(SYS_fcntl, fd, F_DUPFD_CLOEXEC, 0, 0, 0, 0);
-        p->nodes = failed(copy) ? NULL : map_file((int)copy, (uint64_t)capacity * sizeof(struct hl_node), 0, &error);
-    } while (!p->nodes && (capacity >>= 1) >= NODES_CAPACITY_MIN);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    if (!p->nodes)
-        refuse(HL_STEP_NODES_FILE, error);
-    else
-        p->file->node_capacity = capacity;
-    p->file->node_count = 1;
-}
-
 /* Whether image pid-seq is of the process that started at `ticks`: then what begins now was exec'd over it. */
 static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
 {
@@ -205,8 +178,6 @@ static bool process_begin(uint32_t began)
     file->state = HL_PROCESS_RECORDING;
     p->file = file;
     p->records_reserved = RECORDS_CHUNK;
-    if (recorder.depth)
-        nodes_begin(p, pid, seq);
     record_identity();
     recorder.pid = pid;
     recorder.seq = seq;

@@ -24,6 +24,12 @@ static bool have_thread_key;
 #define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock */
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
+/* Nodes that a ring knows: 512 KiB, and 2 MiB for a process's first ring, which is as a rule its main thread's. */
+#ifndef KNOWN_BITS
+#define KNOWN_BITS 15
+#define KNOWN_BITS_FIRST 17
+#endif
+
 static uint32_t kept_frames(void) { return recorder.depth + 48; }
 
 /* Whether the drainer still holds its lock on the control file. */
@@ -131,7 +137,9 @@ static struct thread *thread_make(struct process *p)
     size_t at_frames = (sizeof(struct thread) + 63) & ~(size_t)63;
     size_t at_checks = at_frames + frames * sizeof(struct frame);
     size_t at_steps = at_checks + frames * 3 * sizeof(struct check);
-    size_t bytes = round_to_page(at_steps + frames * sizeof(struct step));
+    size_t at_known = (at_steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
+    uint32_t known_bits = p->file->ring_count ? KNOWN_BITS : KNOWN_BITS_FIRST;
+    size_t bytes = round_to_page(at_known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
     struct thread *t = map_private(bytes, MADV_WIPEONFORK);
     if (!t) {
         refuse(HL_STEP_MAP, -ENOMEM);
@@ -145,6 +153,9 @@ static struct thread *thread_make(struct process *p)
     t->frames = (struct frame *)((uint8_t *)t + at_frames);
     t->checks = (struct check *)((uint8_t *)t + at_checks);
     t->steps = (struct step *)((uint8_t *)t + at_steps);
+    t->known = (struct known *)((uint8_t *)t + at_known);
+    t->known_bits = recorder.depth ? known_bits : 0;
+    t->wants_stacks = recorder.depth != 0;
     t->next = p->threads;
     p->threads = t;
     return t;

@@ -57,88 +57,76 @@ COLD static bool find_stack(struct thread *t, uintptr_t sp)
     return true;
 }
 
-ALWAYS_INLINE uint64_t node_hash(uint32_t parent, uint64_t ip) { return (ip ^ (uint64_t)parent << 40 ^ parent) * 0x9e3779b97f4a7c15ull; }
+#ifdef HEAPLAB_VERIFY
+static void verify_define(struct thread *t, uint32_t number, uint32_t parent, uint64_t ip);
+#endif
 
-/* Backs the next slots with disk blocks. */
-COLD static bool reserve_nodes(struct process *p, uint32_t node)
+/* The hash of a stack's return addresses up to `ip`, given that of what lies outside of it. */
+ALWAYS_INLINE uint32_t path_of(uint32_t outer, uint64_t ip) { return (uint32_t)(((ip ^ (uint64_t)outer << 24) * 0x9e3779b97f4a7c15ull) >> 32); }
+
+/* Where the thread's node of a path may be: the first of KNOWN_WAYS places. The path alone says it, and not the node outside, so
+ * that all places of a walk can be fetched at once. */
+ALWAYS_INLINE struct known *known_places(const struct thread *t, uint32_t path) { return &t->known[path >> (34 - t->known_bits) << 2]; }
+
+/* Whether one of the first `frames` frames is node `number`. */
+static bool in_use(const struct thread *t, uint32_t frames, uint32_t number)
 {
-    const uint32_t chunk = 4096;
-    uint64_t signals;
-    bool have = true;
-    block_signals(&signals);
-    lock(&p->nodes_lock);
-    while (have && node >= p->nodes_reserved) {
-        have = p->nodes_reserved + chunk <= p->file->node_capacity && populate(p->nodes + p->nodes_reserved, chunk * sizeof *p->nodes);
-        if (have)
-            store_release(&p->nodes_reserved, p->nodes_reserved + chunk);
-    }
-    unlock(&p->nodes_lock);
-    restore_signals(&signals);
-    return have;
+    for (uint32_t i = frames; i-- > 0;)
+        if (t->frames[i].node.number == number)
+            return true;
+    return false;
 }
 
-/* Finds or makes the node; 0 where there is no room. Two threads may make the same one at once: the loser's slot stays zero. */
-static uint32_t node_global(uint32_t parent, uint64_t ip)
+/* Defines a node in one of `places`, of which the frames of the stack keep theirs: the cache goes on using them. The place is
+ * empty while the record is written, because a handler that never returns may end that in the middle. */
+COLD static struct node define(struct thread *t, struct known *places, struct node parent, uint64_t ip, uint32_t frames)
 {
-    struct process *p = recorder.process;
-    uint32_t *head = &p->node_heads[node_hash(parent, ip) >> (64 - NODE_HEADS_BITS)];
-    uint32_t first = load_acquire(head), seen = 0, made = 0;
-    for (;;) {
-        for (uint32_t n = first; n && n != seen; n = load_relaxed(&p->nodes[n].link)) {
-            if (p->nodes[n].ip == ip && p->nodes[n].parent == parent) {
-                if (made)
-                    p->nodes[made] = (struct hl_node){0};
-                return n;
-            }
-        }
-        if (!made) {
-            if (load_relaxed(&p->file->node_count) >= p->file->node_capacity)
-                return 0;
-            made = add_relaxed(&p->file->node_count, 1);
-            if (made >= load_acquire(&p->nodes_reserved) && !reserve_nodes(p, made))
-                return 0;
-        }
-        p->nodes[made] = (struct hl_node){.ip = ip, .parent = parent, .link = first};
-        seen = first;
-        if (__atomic_compare_exchange_n(head, &first, made, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE))
-            return made;
+    uint32_t way = 0, first = (uint32_t)(places - t->known) + 1;
+    while (way < KNOWN_WAYS && places[way].ip)
+        way++;
+    for (uint32_t tries = 0; way == KNOWN_WAYS && tries < KNOWN_WAYS; tries++) {
+        uint32_t candidate = (t->definitions + tries) % KNOWN_WAYS;
+        if (!in_use(t, frames, first + candidate))
+            way = candidate;
     }
+    if (way == KNOWN_WAYS) { /* all are: any but the parent's, and the stack is not kept */
+        way = parent.number == first;
+        t->overwritten = true;
+    }
+    places[way].ip = 0;
+    t->definitions++;
+    signal_fence();
+    uint64_t *to = t->data + (t->head & t->mask);
+    to[0] = t->stamp << 4 | HL_NODE;
+    to[1] = ip;
+    to[2] = (first + way) | (uint64_t)parent.number << 32;
+    t->head += 3; /* published with the event */
+    signal_fence();
+    places[way].parent = parent.definition;
+    places[way].definition = t->definitions;
+    signal_fence();
+    places[way].ip = ip;
+#ifdef HEAPLAB_VERIFY
+    verify_define(t, first + way, parent.number, ip);
+#endif
+    return (struct node){first + way, t->definitions};
 }
 
-ALWAYS_INLINE uint32_t node_of(struct thread *t, uint32_t parent, uint64_t ip)
+/* The node of `ip` called from `parent`; the first `frames` frames of the stack are in use. */
+ALWAYS_INLINE struct node node_of(struct thread *t, struct node parent, uint64_t ip, uint32_t path, uint32_t frames)
 {
-    struct node_cached *cached = &t->node_cache[node_hash(parent, ip) >> (64 - NODE_CACHE_BITS)];
-    if (likely(cached->ip == ip && cached->parent == parent))
-        return cached->node;
-    uint32_t node = node_global(parent, ip);
-    if (node)
-        *cached = (struct node_cached){ip, parent, node};
-    return node;
+    struct known *places = known_places(t, path);
+    for (uint32_t way = 0; way < KNOWN_WAYS; way++)
+        if (likely(places[way].ip == ip && places[way].parent == parent.definition))
+            return (struct node){(uint32_t)(&places[way] - t->known) + 1, places[way].definition};
+    return define(t, places, parent, ip, frames);
 }
 
-/* Takes nodes of an unloaded range out of the hash, so that what is loaded there later gets nodes of its own. Their
- * children can then no longer be found either. Only one thread at a time is here; others may add nodes in front. */
-static void nodes_unlink(uintptr_t start, uintptr_t end)
+/* Whether there is room for the definitions of `steps` frames and the event behind them. */
+ALWAYS_INLINE bool room_for_steps(struct thread *t, uint32_t steps, uint64_t words)
 {
-    struct process *p = recorder.process;
-    if (!p->nodes)
-        return;
-    for (uint32_t i = 0; i < 1u << NODE_HEADS_BITS; i++) {
-        uint32_t n = load_acquire(&p->node_heads[i]), kept = 0;
-        while (n) {
-            uint32_t next = p->nodes[n].link, expected = n;
-            bool gone = p->nodes[n].ip >= start && p->nodes[n].ip <= end;
-            if (!gone) {
-                kept = n;
-            } else if (kept) {
-                store_release(&p->nodes[kept].link, next);
-            } else if (!__atomic_compare_exchange_n(&p->node_heads[i], &expected, next, false, __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-                n = expected; /* someone added in front: begin again there */
-                continue;
-            }
-            n = next;
-        }
-    }
+    uint64_t all = 3 * (uint64_t)steps + words;
+    return likely(t->head + all <= t->held_limit) || wait_for_room(t, all);
 }
 
 /* A finished walk: steps[0 .. step_count) innermost first, upon `kept` frames of the cache. */
@@ -189,24 +177,23 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
 {
     struct outward out = {.at = at};
     uintptr_t high = t->stack.end;
-    uint32_t good = UINT32_MAX; /* so many checks are known to hold, once tried */
     const uint32_t most = recorder.depth + WALK_MORE;
     const struct frame *kept = t->frames;
     t->step_count = 0;
     w->complete = true;
     w->interrupted = false;
+    while (frames && kept[frames - 1].at.sp < at.sp)
+        frames--;
+    /* before the first rule is known: these loads wait for nothing, those of the walk for one another */
+    const uint32_t good = frames ? holding(t->checks, kept[frames - 1].checks) : 0;
     for (;;) {
         while (frames && kept[frames - 1].at.sp < at.sp)
             frames--;
         if (frames && kept[frames - 1].at.sp == at.sp) {
             const struct frame *f = &kept[frames - 1];
-            if (f->at.ip == at.ip && (f->at.fp == at.fp || !f->fp_matters)) {
-                if (good == UINT32_MAX)
-                    good = holding(t->checks, f->checks);
-                if (f->checks <= good) {
-                    w->complete = t->complete;
-                    break;
-                }
+            if (f->at.ip == at.ip && (f->at.fp == at.fp || !f->fp_matters) && f->checks <= good) {
+                w->complete = t->complete;
+                break;
             }
             frames--;
         }
@@ -216,7 +203,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
             frames = 0;
             break;
         }
-        t->steps[t->step_count++] = (struct step){at, out.ip_slot, out.fp_slot, out.cfa_slot, rule};
+        t->steps[t->step_count++] = (struct step){at, out.ip_slot, out.fp_slot, out.cfa_slot, rule, 0};
         if (unlikely(t->step_count >= most)) {
             w->complete = false;
             frames = 0;
@@ -259,10 +246,17 @@ ALWAYS_INLINE bool depends_on_fp(packed rule, bool outer)
 }
 
 /* Puts the walk's frames on top of the kept ones, from the outermost, and returns the innermost's node. */
-static uint32_t keep(struct thread *t, const struct walk *w)
+__attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const struct walk *w)
 {
-    uint32_t frames = w->kept, checks = 0, node = 0;
+    uint32_t frames = w->kept, checks = 0, path = frames ? t->frames[frames - 1].path : 0;
+    for (uint32_t i = t->step_count; i-- > 0;) {
+        path = t->steps[i].path = path_of(path, t->steps[i].at.ip);
+        __builtin_prefetch(known_places(t, path));
+    }
+    struct node node = {0, 0};
     bool fp_matters = false;
+    if (!t->stamp)
+        t->stamp = counter(); /* here, because it takes as long as fetching the places */
     if (frames) {
         const struct frame *outer = &t->frames[frames - 1];
         node = outer->node;
@@ -275,47 +269,54 @@ static uint32_t keep(struct thread *t, const struct walk *w)
     }
     for (uint32_t i = t->step_count; i-- > 0;) {
         const struct step *s = &t->steps[i];
-        node = node_of(t, node, s->at.ip);
-        if (unlikely(!node)) {
-            lose(HL_LOST_NODES_FULL);
-            frames = checks = 0;
-            break;
-        }
+        node = node_of(t, node, s->at.ip, s->path, frames);
         fp_matters = depends_on_fp(s->rule, fp_matters);
-        t->frames[frames++] = (struct frame){s->at, node, checks, fp_matters};
+        t->frames[frames++] = (struct frame){s->at, node, s->path, checks, fp_matters};
         if (i)
             checks = note_checks(t, checks, s->ip_slot, s->fp_slot, s->cfa_slot, fp_matters);
     }
-    t->frame_count = w->interrupted ? 0 : frames;
+    t->frame_count = w->interrupted || t->overwritten ? 0 : frames;
+    t->overwritten = false;
     t->check_count = checks;
     t->complete = w->complete;
-    return node;
+    return node.number;
+}
+
+/* A stack of one frame, where nothing can be unwound. */
+COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
+{
+    if (!room_for_steps(t, 1, words))
+        return 0;
+    if (!t->stamp)
+        t->stamp = counter();
+    return node_of(t, (struct node){0, 0}, ip, path_of(0, ip), 0).number;
 }
 
 #ifdef HEAPLAB_VERIFY
 #include "verify.c"
 #endif
 
-/* The node of the stack at whose innermost frame the registers are `at`. */
-static uint32_t stack_node(struct thread *t, struct registers at)
+/* The node of the stack at whose innermost frame the registers are `at`, for an event of `words`; 0 where recording was cut. Sets
+ * t->stamp where it is 0. */
+static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words)
 {
     struct walk w;
     uint32_t generation = load_acquire(&recorder.generation);
-    if (unlikely(t->generation != generation)) {
+    if (unlikely(t->generation != generation) || unlikely(t->definitions > UINT32_MAX - 2 * HL_STACK_DEPTH_MAX)) {
         t->generation = generation;
-        t->frame_count = 0;
-        memset(t->node_cache, 0, sizeof t->node_cache);
+        t->frame_count = t->definitions = 0;
+        memset(t->known, 0, sizeof *t->known << t->known_bits);
     }
-    if (unlikely(!recorder.process->nodes))
-        return 0;
     if (unlikely(at.sp < t->stack.start || at.sp >= t->stack.end) && !find_stack(t, at.sp))
-        return node_of(t, 0, at.ip);
+        return lone_node(t, at.ip, words);
     walk(t, at, t->frame_count, &w);
     uint32_t total = w.kept + t->step_count;
     if (unlikely(total > recorder.depth + KEEP_MORE || (!w.complete && total < recorder.depth))) {
         if (w.kept)
             walk(t, at, 0, &w);
     }
+    if (unlikely(!room_for_steps(t, t->step_count, words)))
+        return 0;
 #ifdef HEAPLAB_VERIFY
     uint32_t node = keep(t, &w);
     verify(t, at, node);

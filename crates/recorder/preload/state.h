@@ -31,12 +31,18 @@ struct registers {
     uintptr_t ip, sp, fp;
 };
 
+/* A node as the ring defines it now: its number there, and which definition it is, counted over the ring's life. */
+struct node {
+    uint32_t number, definition;
+};
+
 /* One frame of the cache of the thread's last stack, outermost at index 0 (stacks.c). */
 struct frame {
     struct registers at;
-    uint32_t node;
-    uint32_t checks; /* the first so many checks vouch for all frames outside of this one */
-    bool fp_matters; /* whether unwinding from here depends on fp */
+    struct node node;
+    uint32_t path; /* hash of its return address and all outside of it */
+    uint32_t checks : 31; /* the first so many checks vouch for all frames outside of this one */
+    bool fp_matters : 1; /* whether unwinding from here depends on fp */
 };
 
 /* "This word of the stack still holds this value." */
@@ -52,13 +58,15 @@ struct step {
     uintptr_t fp_slot; /* where at.fp was read; 0 where it is the callee's */
     uintptr_t cfa_slot; /* where at.sp was read; 0 where it is computed */
     uint64_t rule;     /* how to go on from here */
+    uint32_t path;
 };
 
-#define NODE_CACHE_BITS 14
-struct node_cached {
-    uint64_t ip;
-    uint32_t parent, node;
+/* What the ring's node of this place's number is: `ip` called from definition `parent`. */
+struct known {
+    uint64_t ip; /* 0: nothing yet */
+    uint32_t parent, definition;
 };
+#define KNOWN_WAYS 4 /* places a node may have: a cache line */
 
 struct range {
     uintptr_t start, end;
@@ -76,6 +84,7 @@ struct thread {
     uintptr_t busy_frame; /* frame address of the hook that is writing a record */
 
     uint64_t held_limit; /* the limit to return to, while busy */
+    bool wants_stacks;
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
     bool nested_busy;
@@ -93,7 +102,14 @@ struct thread {
     struct frame *frames;
     struct check *checks;
     struct step *steps;
-    struct node_cached node_cache[1 << NODE_CACHE_BITS];
+    struct known *known; /* 1 << known_bits places */
+    uint32_t known_bits;
+    uint32_t definitions; /* so far */
+    uint64_t stamp; /* of the event being written and of the nodes that it needs */
+    bool overwritten; /* a node of the kept stack was defined anew */
+#ifdef HEAPLAB_VERIFY
+    uint32_t *verify_nodes;
+#endif
 };
 
 /* The process's half. Wiped at fork; made anew by the child. */
@@ -101,10 +117,6 @@ struct process {
     uint32_t alive;
     uint32_t lock; /* of the free list; taken with signals blocked */
     struct hl_process *file;
-    struct hl_node *nodes;
-    uint32_t *node_heads; /* hash of (parent, ip) -> newest node */
-    uint32_t nodes_reserved; /* slots below this have disk blocks behind them */
-    uint32_t nodes_lock;
     uint32_t records_lock;
     uint64_t records_reserved;
     struct thread *free_threads, *threads;
@@ -188,8 +200,10 @@ static bool dwarf_rule(const struct module *module, uintptr_t pc, struct rule *r
 /* unwind.c */
 static void rules_forget(void);
 
+/* ring.c */
+static bool wait_for_room(struct thread *t, uint64_t words);
+
 /* stacks.c */
-static uint32_t stack_node(struct thread *t, struct registers at);
-static void nodes_unlink(uintptr_t start, uintptr_t end);
+static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words);
 
 #endif

@@ -47,6 +47,30 @@ static void verify_report(const char *what, const struct reference *r, const uin
     sys(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
+/* What whoever reads the ring makes of its definitions. */
+#define VERIFY_NODES_MAX (1u << 26)
+static struct {
+    uint64_t ip;
+    uint32_t parent;
+} *verify_tree;
+static uint32_t verify_tree_count;
+
+static void verify_define(struct thread *t, uint32_t number, uint32_t parent, uint64_t ip)
+{
+    lock(&recorder.process->lock);
+    if (!verify_tree)
+        verify_tree = map_private(VERIFY_NODES_MAX * sizeof *verify_tree, 0);
+    if (!t->verify_nodes)
+        t->verify_nodes = map_private((sizeof *t->verify_nodes << t->known_bits) + sizeof *t->verify_nodes, 0);
+    unlock(&recorder.process->lock);
+    uint32_t node = add_relaxed(&verify_tree_count, 1) + 1;
+    if (node >= VERIFY_NODES_MAX)
+        __builtin_trap();
+    verify_tree[node].ip = ip;
+    verify_tree[node].parent = t->verify_nodes[parent];
+    t->verify_nodes[number] = node;
+}
+
 static void verify(struct thread *t, struct registers at, uint32_t node)
 {
     static __thread struct reference r;
@@ -56,8 +80,8 @@ static void verify(struct thread *t, struct registers at, uint32_t node)
     uint32_t count = 0, number = add_relaxed(&seen, 1);
     if (number > VERIFY_ALL && number % 29)
         return;
-    for (uint32_t n = node; n && count < recorder.depth; n = recorder.process->nodes[n].parent)
-        ours[count++] = recorder.process->nodes[n].ip;
+    for (uint32_t n = node ? t->verify_nodes[node] : 0; n && count < recorder.depth; n = verify_tree[n].parent)
+        ours[count++] = verify_tree[n].ip;
 
     uint32_t frames = t->frame_count, checks = t->check_count;
     bool complete = t->complete;

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Version of this layout; a file of another version cannot be read.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 /// First word of the control page.
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
 /// First word of a process file.
@@ -71,8 +71,6 @@ pub struct Control {
 
 /// [`Control::refused_step`]: making the process file.
 pub const STEP_PROCESS_FILE: u32 = 1;
-/// [`Control::refused_step`]: making the nodes file.
-pub const STEP_NODES_FILE: u32 = 2;
 /// [`Control::refused_step`]: making a ring file.
 pub const STEP_RING_FILE: u32 = 3;
 /// [`Control::refused_step`]: mapping memory.
@@ -106,8 +104,6 @@ pub const LOST_NESTED_FULL: usize = 0;
 pub const LOST_NESTED_DEEPER: usize = 1;
 /// [`ProcessHeader::lost`]: events, no ring could be made for the thread.
 pub const LOST_NO_RING: usize = 2;
-/// [`ProcessHeader::lost`]: stacks (the events are there), the array of nodes is full.
-pub const LOST_NODES_FULL: usize = 3;
 /// [`ProcessHeader::lost`]: module records, the record area is full.
 pub const LOST_RECORDS_FULL: usize = 4;
 /// [`ProcessHeader::lost`]: stacks cut short, the memory the stack lies in could not be told.
@@ -157,10 +153,6 @@ pub struct ProcessHeader {
     pub exit_counter: AtomicU64,
     /// Ring files made so far.
     pub ring_count: AtomicU32,
-    /// Node slots handed out, node 0 included; may exceed `node_capacity` when full.
-    pub node_count: AtomicU32,
-    /// Slots of the nodes file; 0: no stacks wanted.
-    pub node_capacity: u32,
     /// Bytes of a page.
     pub page_bytes: u32,
     /// Where the records begin in this file.
@@ -206,7 +198,7 @@ pub struct Text {
     pub unused: u32,
 }
 
-/// A file mapped at `[start, end)` for nodes from `first_node` on; build id and path follow.
+/// A file mapped at `[start, end)` from this record's counter on; build id and path follow.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Module {
@@ -220,12 +212,12 @@ pub struct Module {
     pub end: u64,
     /// Counts modules of the process from 0.
     pub index: u32,
-    /// First node that can be of this module.
-    pub first_node: u32,
     /// Bytes of build id that follow.
     pub build_id_bytes: u32,
     /// Bytes of path that follow the build id.
     pub path_bytes: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// A module went away.
@@ -236,20 +228,8 @@ pub struct Unloaded {
     pub head: Record,
     /// Which module.
     pub index: u32,
-    /// Nodes from here on are not of it.
-    pub first_node: u32,
-}
-
-/// One frame of the stack tree, in `PID-SEQ.nodes`.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Node {
-    /// Return address; 0: the slot is not (or not yet) in use.
-    pub ip: u64,
-    /// The caller's node, always a smaller number; 0: outermost.
-    pub parent: u32,
-    /// The recorder's own.
-    pub link: u32,
+    /// Nothing.
+    pub unused: u32,
 }
 
 /// [`RingHeader::state`]: no thread has it.
@@ -327,6 +307,10 @@ pub const THREAD_END: u8 = 8;
 pub const MARK: u8 = 9;
 /// Longest name of a mark.
 pub const MARK_BYTES_MAX: u64 = 256;
+/// 3 words: stamp, return address, node and its caller's node: what this number means in this ring from here on.
+pub const NODE: u8 = 10;
+/// Numbers of nodes are below.
+pub const NODES_MAX: u32 = 1 << 20;
 /// Bits of the counter that a stamp keeps.
 pub const COUNTER_BITS: u32 = 60;
 /// Bits of an address that a block word keeps.
@@ -356,6 +340,7 @@ pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     match kind {
         ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
         FREE | USABLE_SIZE => Some(2),
+        NODE => Some(3),
         REALLOC | REALLOC_FAILED => Some(6),
         MARK if second <= MARK_BYTES_MAX => Some(2 + second.div_ceil(8)),
         _ => None,
@@ -385,6 +370,11 @@ impl Block {
             family: (word >> FAMILY_SHIFT & 3) as u8,
         }
     }
+}
+
+/// Node and its caller's node, of a [`NODE`]'s last word.
+pub const fn node_and_parent(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
 }
 
 /// Node and slack (usable size less size, `None`: not known) of a word.
@@ -419,13 +409,12 @@ mod tests {
             flags, origin_counter, origin_ns, end_counter, end_ns, announced, refused, refused_pid, refused_errno, refused_step);
         #[rustfmt::skip]
         same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
-            start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count, node_count,
-            node_capacity, page_bytes, records_offset, records_capacity, records_used, lost);
+            start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count,
+            page_bytes, records_offset, records_capacity, records_used, lost);
         same_names!("hl_record", Record, kind, bytes, counter);
         same_names!("hl_text", Text, head, text_bytes);
-        same_names!("hl_module", Module, head, bias, start, end, index, first_node, build_id_bytes, path_bytes);
-        same_names!("hl_unloaded", Unloaded, head, index, first_node);
-        same_names!("hl_node", Node, ip, parent, link);
+        same_names!("hl_module", Module, head, bias, start, end, index, build_id_bytes, path_bytes);
+        same_names!("hl_unloaded", Unloaded, head, index);
         #[rustfmt::skip]
         structure!("hl_ring", RingHeader, "magic" = magic, "version" = version, "number" = number, "pid" = pid, "seq" = seq,
             "data_offset" = data_offset, "data_bytes" = data_bytes, "nested_offset" = nested_offset, "nested_bytes" = nested_bytes,
@@ -433,12 +422,12 @@ mod tests {
             "nested_tail" = nested_tail.words);
         #[rustfmt::skip]
         constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, STACK_DEPTH_MAX,
-            STEP_PROCESS_FILE, STEP_NODES_FILE, STEP_RING_FILE, STEP_MAP, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
+            STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
             PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, X86_64, AARCH64, LOST_NESTED_FULL,
-            LOST_NESTED_DEEPER, LOST_NO_RING, LOST_NODES_FULL, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG,
+            LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG,
             LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
-            MARK_BYTES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
+            MARK_BYTES_MAX, NODE, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
             FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN);
         all
     }
@@ -463,6 +452,7 @@ mod tests {
         assert_eq!(Block::from_word(word), Block { address: 0x7f00_1234_5670, align_log2: 6, zeroed: true, family: 1 });
         assert_eq!(node_and_slack(7 | 8 << 32), (7, Some(8)));
         assert_eq!(node_and_slack(7 | u64::from(SLACK_UNKNOWN) << 32), (7, None));
+        assert_eq!(node_and_parent(7 | 8 << 32), (7, 8));
         assert_eq!(record_words(MARK, 9), Some(4));
         assert_eq!(record_words(MARK, 257), None);
         assert_eq!(record_words(0, 0), None);

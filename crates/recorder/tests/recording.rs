@@ -121,7 +121,7 @@ fn stacks_are_those_of_backtrace() {
         assert!(assert_stacks(&text, &images[0], depth as usize) > 150);
         let modules: Vec<_> = images[0].modules.iter().filter(|m| m.path.contains("/small.so") || m.path.contains("/large.so")).collect();
         assert_eq!(modules.len(), 3, "{modules:#?}");
-        assert!(modules.iter().all(|m| m.unloaded_at_node.is_some() && !m.build_id.is_empty()));
+        assert!(modules.iter().all(|m| m.unloaded.is_some() && !m.build_id.is_empty()));
     }
 }
 

@@ -185,11 +185,10 @@ impl Facts {
         add(self.lost[layout::LOST_NESTED_FULL], "events inside of other events (signal handlers): their ring was full");
         add(self.lost[layout::LOST_NESTED_DEEPER], "events inside of events inside of events");
         add(self.lost[layout::LOST_NO_RING], "events of threads for which no ring could be made");
-        add(self.lost[layout::LOST_NODES_FULL], "stacks (their events are there): the tree of stacks was full");
         add(self.lost[layout::LOST_RECORDS_FULL], "records of modules");
         add(self.lost[layout::LOST_STACK_BOUNDS], "stacks cut short: where their memory lies could not be told");
         add(self.lost[layout::LOST_MARK_LONG], "names of marks, cut at 256 bytes");
-        add(unknown_stacks, "stacks that the recorder's tree does not hold");
+        add(unknown_stacks, "stacks (their events are there): what defined them is missing");
         add(
             counts.unknown_frees,
             "frees of blocks whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
@@ -198,7 +197,7 @@ impl Facts {
         add(counts.ended_by_reuse, "objects whose free was not recorded; ended where their address was handed out again");
         add(counts.after_cut, "events after the recording was cut; left out");
         if let Some((count, pid, errno, step)) = self.refused {
-            let step = ["", "its file", "its stacks' file", "a ring's file", "mapped memory"].get(step as usize).copied().unwrap_or("");
+            let step = ["", "its file", "", "a ring's file", "mapped memory"].get(step as usize).copied().unwrap_or("");
             let error = std::io::Error::from_raw_os_error(errno);
             losses.push(format!("{count} processes could not record (the last: {pid}, which could not have {step}: {error})"));
         }

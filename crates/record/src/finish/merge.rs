@@ -147,6 +147,7 @@ pub struct Merge<'a, S> {
     parked: Vec<Parked>,
     open_reallocs: Vec<usize>,
     object: u64,
+    records: u64,
 }
 
 impl<'a, S: EventSink> Merge<'a, S> {
@@ -199,16 +200,17 @@ impl<'a, S: EventSink> Merge<'a, S> {
             parked: Vec::new(),
             open_reallocs: Vec::new(),
             object: 0,
+            records: 0,
         }
     }
 
-    /// Runs to the end. `actions` are in order of time; `progress` is told now and then how many rows there are.
+    /// Runs to the end. `actions` are in order of time; `progress` is told now and then how many records that were.
     pub fn run(&mut self, mut actions: Vec<(u64, Action)>, progress: &mut dyn FnMut(u64)) -> Result<(), TraceError> {
         actions.reverse();
         let mut told = 0;
         loop {
-            if self.counts.events - told > 1 << 18 {
-                told = self.counts.events;
+            if self.records - told > 1 << 18 {
+                told = self.records;
                 progress(told);
             }
             let next = self.queue.peek().map(|Reverse((key, _))| *key);
@@ -336,10 +338,11 @@ impl<'a, S: EventSink> Merge<'a, S> {
     #[inline]
     fn apply(&mut self, place: usize) -> Result<Step, TraceError> {
         let record = self.streams[place].current;
+        self.records += 1;
         let process = self.states[place].process;
-        let Some(state) = &self.processes[process] else { return Ok(Step::Done) };
+        let Some(state) = &mut self.processes[process] else { return Ok(Step::Done) };
         if record.stamp > state.cut_at {
-            self.counts.after_cut += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd));
+            self.counts.after_cut += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
             return Ok(Step::Done);
         }
         match record.kind {
@@ -359,6 +362,13 @@ impl<'a, S: EventSink> Merge<'a, S> {
             }
             Kind::ThreadEnd => {
                 self.builder.name_thread(self.states[self.states[place].main].thread, [record.size, record.usable]);
+                Ok(Step::Done)
+            }
+            Kind::Node => {
+                // A caller that is not known leaves its callees as outermost frames.
+                let parent = u32::try_from(record.size).ok().and_then(|parent| self.streams[place].stack_of(parent)).unwrap_or(0);
+                let row = self.builder.define(&mut state.tables, parent, record.address, record.stamp);
+                self.streams[place].define(record.stack, row);
                 Ok(Step::Done)
             }
             Kind::Mark => {
@@ -578,10 +588,10 @@ impl<'a, S: EventSink> Merge<'a, S> {
     /// The row of a birth.
     #[inline]
     fn born(&mut self, place: usize, record: &Record, object: u64, flags: Flags) -> Event {
-        let stack = match &mut self.processes[self.states[place].process] {
-            Some(state) => self.builder.stack(&mut state.tables, record.stack, &self.files.folder),
-            None => 0,
-        };
+        let stack = self.streams[place].stack_of(record.stack).unwrap_or_else(|| {
+            self.builder.unknown_stacks += 1;
+            0
+        });
         Event {
             op: Op::Alloc,
             flags: if record.flags & ZEROED != 0 { flags.with(Flags::ZEROED) } else { flags },

@@ -8,6 +8,7 @@ use crate::ring::{self, Part, Ring, TAKE_WORDS};
 use crate::spool::block::RingId;
 use crate::spool::reader::{BlockPlace, SpoolFile};
 use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record};
+use heaplab_recorder::layout;
 use std::path::{Path, PathBuf};
 
 /// Where a stream is.
@@ -37,6 +38,8 @@ pub struct Stream {
     padded: Vec<u8>,
     length: usize,
     decoder: Decoder,
+    /// Row of `stacks` by the ring's number for it; 0: never defined.
+    nodes: Vec<u32>,
 }
 
 impl Stream {
@@ -53,6 +56,7 @@ impl Stream {
             padded: Vec::new(),
             length: 0,
             decoder: Decoder::default(),
+            nodes: Vec::new(),
         }
     }
 
@@ -63,7 +67,10 @@ impl Stream {
             match self.decoder.next(&self.padded, self.length) {
                 Ok(Some(record)) => {
                     // The order within a ring is certain; stamps of a thread that moved between processors might not be.
-                    self.key = self.key.max(record.stamp);
+                    // A node is not an event: it may be defined at any time before the event that needs it.
+                    if record.kind != Kind::Node {
+                        self.key = self.key.max(record.stamp);
+                    }
                     self.current = record;
                     return true;
                 }
@@ -71,10 +78,26 @@ impl Stream {
                 Err(damage) => self.damage = Some(damage.to_string()),
             }
             if !self.refill(files) {
-                (self.padded, self.blocks, self.stage, self.length) = (Vec::new(), Vec::new(), Stage::Over, 0);
+                (self.padded, self.blocks, self.stage, self.length, self.nodes) = (Vec::new(), Vec::new(), Stage::Over, 0, Vec::new());
                 return false;
             }
         }
+    }
+
+    /// The row of `stacks` that the ring calls `node` now; `None` where that was never said.
+    #[inline]
+    pub fn stack_of(&self, node: u32) -> Option<u32> {
+        if node == 0 { Some(0) } else { self.nodes.get(node as usize).copied().filter(|row| *row != 0) }
+    }
+
+    /// From here on the ring calls the row of `stacks` so.
+    #[inline]
+    pub fn define(&mut self, node: u32, row: u32) {
+        let node = node.min(layout::NODES_MAX) as usize;
+        if node >= self.nodes.len() {
+            self.nodes.resize((node + 1).next_power_of_two(), 0);
+        }
+        self.nodes[node] = row;
     }
 
     /// The name of the mark that is current.
@@ -93,6 +116,10 @@ impl Stream {
             Stage::Over => false,
             Stage::Spooled(next) => {
                 if let Some(place) = self.blocks.get(*next) {
+                    let expected = next.checked_sub(1).and_then(|before| self.blocks.get(before)).map_or(0, |before| before.end_position);
+                    if place.begin_position != expected {
+                        self.nodes.clear(); // what is missing may have defined some anew
+                    }
                     *next += 1;
                     match files.spool.payload(*place, &mut self.padded) {
                         Ok(length) => (self.length, self.decoder) = (length, Decoder::new(place.base_stamp)),
@@ -106,6 +133,9 @@ impl Stream {
                         let part = if self.id.nested { Part::Nested } else { Part::Main };
                         // A drainer that died between writing a block and releasing its words left both.
                         let position = given.max(ring.position(part));
+                        if position != given {
+                            self.nodes.clear();
+                        }
                         self.stage = Stage::InRing { ring, position };
                         self.refill(files)
                     }

@@ -1,17 +1,13 @@
 //! Builds the tables that events refer to: processes, threads, modules, frames, stacks, marks.
 //!
-//! Stacks are taken over when the first event names them, so that what the recorder's tree holds beyond that (nodes that were
-//! made for an event that was lost) costs nothing. Rows belong to a process: its modules lie where no other's do.
+//! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together, so that `stacks` holds each
+//! once. Rows belong to a process: its modules lie where no other's do.
 
 use crate::clock::Clock;
-use crate::discover;
-use crate::image::{self, Image, Node};
+use crate::image::Image;
+use hashbrown::HashMap;
 use heaplab_recorder::layout;
 use heaplab_trace::tables::{Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread};
-use std::collections::HashMap;
-use std::fs::File;
-use std::io::Read;
-use std::path::Path;
 
 /// A process image on its way into the tables.
 #[derive(Debug)]
@@ -20,11 +16,18 @@ pub struct ImageTables {
     /// Its row of `processes`.
     pub row: u32,
     first_module: u32,
-    nodes: Vec<Node>,
-    nodes_loaded: bool,
-    /// Row of `stacks` by node; 0: not taken over yet.
-    stack_rows: Vec<u32>,
+    /// Row of `stacks` by the caller's row and the row of `frames`.
+    stack_rows: HashMap<u64, u32>,
+    frames_by_ip: HashMap<u64, KnownFrame>,
     frame_rows: HashMap<(Option<u32>, u64), u32>,
+}
+
+/// What a return address means from one moment to another.
+#[derive(Clone, Copy, Debug)]
+struct KnownFrame {
+    row: u32,
+    from: u64,
+    until: u64,
 }
 
 /// Tables under construction.
@@ -103,8 +106,8 @@ impl TableBuilder {
             loaded_ns: self.clock.ns(module.loaded),
             unloaded_ns: module.unloaded.map(|counter| self.clock.ns(counter)),
         }));
-        let (nodes, stack_rows, frame_rows) = (Vec::new(), Vec::new(), HashMap::new());
-        ImageTables { image, row, first_module, nodes, nodes_loaded: false, stack_rows, frame_rows }
+        let (stack_rows, frames_by_ip, frame_rows) = (HashMap::new(), HashMap::new(), HashMap::new());
+        ImageTables { image, row, first_module, stack_rows, frames_by_ip, frame_rows }
     }
 
     /// Adds a thread.
@@ -129,55 +132,36 @@ impl TableBuilder {
         row
     }
 
-    /// The row of `stacks` for the image's node `node`.
+    /// The row of `stacks` for return address `ip` called from the stack of row `parent`, as a ring of the image defined it at
+    /// `stamp`.
     #[inline]
-    pub fn stack(&mut self, image: &mut ImageTables, node: u32, folder: &Path) -> u32 {
-        match image.stack_rows.get(node as usize) {
-            Some(row) if *row != 0 || node == 0 => *row,
-            _ if node == 0 => 0,
-            _ => self.take_stack(image, node, folder),
-        }
+    pub fn define(&mut self, image: &mut ImageTables, parent: u32, ip: u64, stamp: u64) -> u32 {
+        let frame = match image.frames_by_ip.get(&ip) {
+            Some(known) if known.from <= stamp && stamp < known.until => known.row,
+            _ => self.frame(image, ip, stamp),
+        };
+        let stacks = &mut self.tables.stacks;
+        *image.stack_rows.entry(u64::from(parent) << 32 | u64::from(frame)).or_insert_with(|| {
+            stacks.push(StackNode { parent, frame });
+            stacks.len() as u32 - 1
+        })
     }
 
+    /// The row of `frames`, and until when `ip` means it.
     #[cold]
-    fn take_stack(&mut self, image: &mut ImageTables, node: u32, folder: &Path) -> u32 {
-        if !image.nodes_loaded {
-            image.nodes_loaded = true;
-            image.nodes = load_nodes(folder, &image.image);
-            image.stack_rows = vec![0; image.nodes.len()];
-        }
-        if image.nodes.get(node as usize).is_none_or(|node| node.ip == 0) {
-            self.unknown_stacks += 1;
-            return 0;
-        }
-        let mut path = Vec::new();
-        let mut at = node;
-        while at != 0 && image.stack_rows[at as usize] == 0 {
-            path.push(at);
-            at = image.nodes[at as usize].parent;
-        }
-        for node in path.into_iter().rev() {
-            let Node { ip, parent } = image.nodes[node as usize];
-            // A caller that was never filled in leaves its callees as outermost frames.
-            let parent = image.stack_rows[parent as usize];
-            if ip == 0 {
-                continue;
-            }
-            let frame = self.frame(image, node, ip);
-            image.stack_rows[node as usize] = self.tables.stacks.len() as u32;
-            self.tables.stacks.push(StackNode { parent, frame });
-        }
-        image.stack_rows[node as usize]
-    }
-
-    fn frame(&mut self, image: &mut ImageTables, node: u32, ip: u64) -> u32 {
-        let place = image.image.module_of(node, ip);
+    fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
+        let place = image.image.module_of(stamp, ip);
         let module = place.map(|place| image.first_module + place as u32);
-        let address = place.map_or(ip, |place| ip.wrapping_sub(image.image.modules[place].bias));
-        *image.frame_rows.entry((module, address)).or_insert_with(|| {
+        let (address, from, until) = match place.map(|place| &image.image.modules[place]) {
+            Some(found) => (ip.wrapping_sub(found.bias), found.loaded, found.unloaded.unwrap_or(u64::MAX)),
+            None => (ip, stamp, stamp), // of no module: one may be loaded there at any time
+        };
+        let row = *image.frame_rows.entry((module, address)).or_insert_with(|| {
             self.tables.frames.push(Frame { module, address, ..Frame::default() });
             self.tables.frames.len() as u32 - 1
-        })
+        });
+        image.frames_by_ip.insert(ip, KnownFrame { row, from, until });
+        row
     }
 }
 
@@ -186,20 +170,11 @@ fn thread_name(words: [u64; 2]) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// The image's nodes; none where there is no such file.
-fn load_nodes(folder: &Path, image: &Image) -> Vec<Node> {
-    let mut bytes = Vec::new();
-    if let Ok(file) = File::open(discover::nodes_path(folder, (image.pid, image.seq))) {
-        let wanted = u64::from(image.node_count) * size_of::<layout::Node>() as u64;
-        let _ = file.take(wanted).read_to_end(&mut bytes);
-    }
-    image::parse_nodes(&bytes, image.node_count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock::Moment;
+    use crate::image::ImageModule;
 
     #[test]
     fn text_that_is_no_utf8_is_told_apart() {
@@ -209,26 +184,26 @@ mod tests {
 
     #[test]
     fn stacks_share_callers_and_frames_lie_in_modules() {
-        let folder = tempfile::tempdir().unwrap();
-        let nodes: Vec<u8> = [(0_u64, 0_u32), (0x1100, 0), (0x1200, 1), (0x9999, 1), (0x1200, 2)]
-            .iter()
-            .flat_map(|(ip, parent)| [&ip.to_le_bytes()[..], &parent.to_le_bytes(), &[0; 4]].concat())
-            .collect();
-        std::fs::write(discover::nodes_path(folder.path(), (7, 0)), nodes).unwrap();
         let clock = Clock::between(Moment { counter: 0, monotonic_ns: 0 }, Moment { counter: 10, monotonic_ns: 10 }).unwrap();
         let mut builder = TableBuilder::new(clock);
-        let module = image::ImageModule { bias: 0x1000, start: 0x1000, end: 0x2000, ..Default::default() };
-        let image = Image { pid: 7, node_count: 5, modules: vec![module], ..Image::default() };
+        let module = |loaded, unloaded| ImageModule { bias: 0x1000, start: 0x1000, end: 0x2000, loaded, unloaded, ..Default::default() };
+        let image = Image { pid: 7, modules: vec![module(5, Some(50)), module(60, None)], ..Image::default() };
         let mut image = builder.add_image(image, true);
-        assert_eq!(builder.stack(&mut image, 0, folder.path()), 0);
-        let deep = builder.stack(&mut image, 4, folder.path());
-        let jit = builder.stack(&mut image, 3, folder.path());
-        assert_eq!(builder.stack(&mut image, 4, folder.path()), deep);
-        assert_eq!(builder.stack(&mut image, 99, folder.path()), 0);
-        assert_eq!(builder.unknown_stacks, 1);
-        let addresses = |stack| builder.tables.frames_of(stack).map(|row| builder.tables.frames[row as usize].address).collect::<Vec<_>>();
-        assert_eq!(addresses(deep), [0x200, 0x200, 0x100]);
-        assert_eq!(addresses(jit), [0x9999, 0x100]);
+        let outer = builder.define(&mut image, 0, 0x1100, 10);
+        let middle = builder.define(&mut image, outer, 0x1200, 11);
+        let deep = builder.define(&mut image, middle, 0x1200, 11);
+        let jit = builder.define(&mut image, outer, 0x9999, 12);
+        assert_eq!(builder.define(&mut image, middle, 0x1200, 49), deep, "defined once more");
+        let addresses = |builder: &TableBuilder, stack| {
+            builder.tables.frames_of(stack).map(|row| builder.tables.frames[row as usize].address).collect::<Vec<_>>()
+        };
+        assert_eq!(addresses(&builder, deep), [0x200, 0x200, 0x100]);
+        assert_eq!(addresses(&builder, jit), [0x9999, 0x100]);
         assert_eq!(builder.tables.frames.len(), 3, "the same place is one frame");
+        // unloaded; then another module lies there
+        let between = builder.define(&mut image, 0, 0x1100, 55);
+        let later = builder.define(&mut image, 0, 0x1100, 61);
+        let module_of = |stack: u32| builder.tables.frames[builder.tables.stacks[stack as usize].frame as usize].module;
+        assert_eq!([outer, between, later].map(module_of), [Some(0), None, Some(1)]);
     }
 }

@@ -26,6 +26,8 @@ pub enum Kind {
     ThreadEnd = 5,
     /// A named moment: the name has `size` bytes and begins `address` bytes into the payload.
     Mark = 6,
+    /// From here on in this ring, node `stack` is return address `address`, called from node `size`.
+    Node = 7,
 }
 
 /// The block was asked for zeroed.
@@ -83,6 +85,8 @@ struct Before {
     stamp: u64,
     address: u64,
     stack: u32,
+    /// Return address of the last node.
+    ip: u64,
 }
 
 /// Writes records into one block's payload.
@@ -149,6 +153,11 @@ impl Encoder {
             Kind::ThreadBegin | Kind::ThreadEnd => self.put(tag, [stamp, record.address, record.size, record.usable]),
             Kind::Free | Kind::UsableSizeRead => self.put(tag, [stamp, address]),
             Kind::Mark => self.put(tag, [stamp, record.size]),
+            Kind::Node => {
+                let ip = zigzag(record.address.wrapping_sub(before.ip));
+                self.put(tag, [stamp, ip, u64::from(record.stack), record.size]);
+                self.before.ip = record.address;
+            }
         }
         self.before.stamp = record.stamp;
         if matches!(record.kind, Kind::Alloc | Kind::Free | Kind::Realloc) {
@@ -245,7 +254,13 @@ impl Decoder {
                 (record.stamp, record.size, record.address) = (plus(before.stamp, stamp), bytes, self.at as u64);
                 self.at += usize::try_from(bytes).ok().filter(|bytes| *bytes <= MARK_BYTES_MAX).ok_or(BlockDamage::Record)?;
             }
-            _ => return Err(BlockDamage::Record),
+            _ => {
+                let [stamp, ip, node, parent] = self.take(padded)?;
+                record.kind = Kind::Node;
+                (record.stamp, record.address, record.size) = (plus(before.stamp, stamp), plus(before.ip, ip), parent);
+                record.stack = u32::try_from(node).map_err(|_| BlockDamage::Record)?;
+                self.before.ip = record.address;
+            }
         }
         if self.at > length {
             return Err(BlockDamage::Record);
@@ -292,8 +307,8 @@ mod tests {
     }
 
     fn record() -> impl Strategy<Value = Record> {
-        (0_u8..6, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(|(kind, flags, align, v, stack)| {
-            let kinds = [Kind::Alloc, Kind::Free, Kind::Realloc, Kind::UsableSizeRead, Kind::ThreadBegin, Kind::ThreadEnd];
+        (0_u8..7, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(|(kind, flags, align, v, stack)| {
+            let kinds = [Kind::Alloc, Kind::Free, Kind::Realloc, Kind::UsableSizeRead, Kind::ThreadBegin, Kind::ThreadEnd, Kind::Node];
             let kind = kinds[usize::from(kind)];
             let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
             let align_log2 = if flags & ALIGNED != 0 { align } else { 0 };
@@ -301,6 +316,7 @@ mod tests {
                 Kind::Alloc => Record { size: v[2], usable: v[3], stack, align_log2, ..plain },
                 Kind::Realloc => Record { size: v[2], usable: v[3], stack, after: v[4], old_address: v[5], ..plain },
                 Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
+                Kind::Node => Record { size: v[2], stack, ..plain },
                 _ => plain,
             }
         })

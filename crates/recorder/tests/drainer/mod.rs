@@ -43,13 +43,22 @@ impl Event {
     }
 }
 
+/// One frame of a stack: the outermost has parent 0; node 0 is no stack.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Node {
+    pub ip: u64,
+    pub parent: u32,
+    /// When it was defined.
+    pub counter: u64,
+}
+
 /// A module record.
 #[derive(Clone, Debug)]
 pub struct LoadedModule {
     pub path: String,
     pub build_id: Vec<u8>,
     pub head: layout::Module,
-    pub unloaded_at_node: Option<u32>,
+    pub unloaded: Option<u64>,
 }
 
 /// Everything one process image left.
@@ -68,6 +77,7 @@ pub struct Image {
     pub executable: String,
     pub command_line: Vec<u8>,
     pub modules: Vec<LoadedModule>,
+    /// As they were defined, in the order of emptying; events name them by their place here.
     pub nodes: Vec<Node>,
     pub rings: u32,
     /// In the order in which the rings were emptied; per thread in order.
@@ -90,11 +100,12 @@ impl Image {
 
     /// The module that holds a node's address.
     pub fn module_of(&self, node: u32, ip: u64) -> Option<&LoadedModule> {
+        let defined = self.nodes[node as usize].counter;
         self.modules
             .iter()
-            .filter(|m| m.head.first_node <= node && (m.head.start..=m.head.end).contains(&ip))
-            .filter(|m| m.unloaded_at_node.is_none_or(|end| node < end))
-            .max_by_key(|m| m.head.first_node)
+            .filter(|m| m.head.head.counter <= defined && (m.head.start..=m.head.end).contains(&ip))
+            .filter(|m| m.unloaded.is_none_or(|end| defined < end))
+            .max_by_key(|m| m.head.head.counter)
     }
 
     pub fn of_kind(&self, kind: u8) -> impl Iterator<Item = &Event> {
@@ -159,6 +170,8 @@ impl Drop for Mapped {
 struct Ring {
     map: Mapped,
     tid: [u32; 2],
+    /// Place in the image's nodes of what each number means now.
+    nodes: HashMap<u32, u32>,
 }
 
 /// A drainer at work on a spool folder.
@@ -272,7 +285,9 @@ impl Drainer {
                 let path = self.folder.path().join(format!("{pid}-{seq}-{n}.ring"));
                 let ring = match self.rings.entry((pid, seq, n)) {
                     std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
-                    std::collections::hash_map::Entry::Vacant(e) => e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0] }),
+                    std::collections::hash_map::Entry::Vacant(e) => {
+                        e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0], nodes: HashMap::from([(0, 0)]) })
+                    }
                 };
                 busy |= empty(ring, image, self.options.keep);
             }
@@ -284,14 +299,9 @@ impl Drainer {
     pub fn finish(mut self) -> Vec<Image> {
         while self.turn() {}
         let mut all: Vec<Image> = Vec::new();
-        for ((pid, seq), (map, mut image)) in self.images.drain() {
+        for (_, (map, mut image)) in self.images.drain() {
             read_header(&map, &mut image);
             read_records(&map, &mut image);
-            let header: &ProcessHeader = map.at(0);
-            if let Some(nodes) = Mapped::open(&self.folder.path().join(format!("{pid}-{seq}.nodes"))) {
-                let count = header.node_count.load(Acquire).min(header.node_capacity);
-                image.nodes = (0..count as usize).map(|i| *nodes.at::<Node>(i * size_of::<Node>())).collect();
-            }
             all.push(image);
         }
         all.sort_by_key(|i| (i.began != BEGAN_STARTED, i.pid, i.seq));
@@ -318,8 +328,19 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
             if kind == THREAD_BEGIN {
                 ring.tid[nested] = word(at + 1) as u32;
             }
-            if keep {
-                let words = (1..words).map(|i| word(at + i)).collect();
+            if kind == NODE {
+                let (node, parent) = node_and_parent(word(at + 2));
+                assert!(nested == 0 && (1..NODES_MAX).contains(&node), "node {node} in ring part {nested}");
+                if image.nodes.is_empty() {
+                    image.nodes.push(Node::default());
+                }
+                ring.nodes.insert(node, image.nodes.len() as u32);
+                image.nodes.push(Node { ip: word(at + 1), parent: ring.nodes[&parent], counter });
+            } else if keep {
+                let mut words: Vec<u64> = (1..words).map(|i| word(at + i)).collect();
+                if matches!(kind, ALLOC..=REALLOC_FAILED) && kind != FREE {
+                    words[2] = words[2] >> 32 << 32 | u64::from(ring.nodes[&node_and_slack(words[2]).0]);
+                }
                 image.events.push(Event { kind, counter, tid: ring.tid[nested], nested: nested == 1, words });
             }
             at += words;
@@ -364,12 +385,12 @@ fn read_records(map: &Mapped, image: &mut Image) {
                 let head: layout::Module = *map.at(at);
                 let build_id = text(size_of::<layout::Module>(), head.build_id_bytes);
                 let path = text(size_of::<layout::Module>() + head.build_id_bytes as usize, head.path_bytes);
-                image.modules.push(LoadedModule { path: String::from_utf8(path).unwrap(), build_id, head, unloaded_at_node: None });
+                image.modules.push(LoadedModule { path: String::from_utf8(path).unwrap(), build_id, head, unloaded: None });
             }
             RECORD_MODULE_UNLOADED => {
                 let head: Unloaded = *map.at(at);
                 let module = image.modules.iter_mut().find(|m| m.head.index == head.index).unwrap();
-                module.unloaded_at_node = Some(head.first_node);
+                module.unloaded = Some(head.head.counter);
             }
             kind => panic!("record kind {kind}"),
         }
