@@ -66,6 +66,13 @@ pub struct ImageModule {
     pub path: Vec<u8>,
 }
 
+impl ImageModule {
+    /// Whether it was loaded at the moment `stamp`.
+    pub fn was_there(&self, stamp: u64) -> bool {
+        self.loaded <= stamp && self.unloaded.is_none_or(|end| stamp < end)
+    }
+}
+
 /// Little helper over untrusted bytes: everything outside of them is absent.
 #[derive(Clone, Copy)]
 struct Bytes<'a>(&'a [u8]);
@@ -204,7 +211,7 @@ impl Image {
             .enumerate()
             .filter(|(_, module)| module.start <= ip && ip < module.end && module.loaded <= stamp)
             .max_by_key(|(place, module)| (module.loaded, *place))
-            .filter(|(_, module)| module.unloaded.is_none_or(|end| stamp < end))
+            .filter(|(_, module)| module.was_there(stamp))
             .map(|(place, _)| place)
     }
 }

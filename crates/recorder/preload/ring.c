@@ -24,10 +24,10 @@ static bool have_thread_key;
 #define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock */
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
-/* Nodes that a ring knows: 512 KiB, and 2 MiB for a process's first ring, which is as a rule its main thread's. */
+/* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
 #ifndef KNOWN_BITS
-#define KNOWN_BITS 15
-#define KNOWN_BITS_FIRST 17
+#define KNOWN_BITS 14
+#define KNOWN_BITS_FIRST 16
 #endif
 
 static uint32_t kept_frames(void) { return recorder.depth + 48; }

@@ -72,6 +72,9 @@ static struct rule_table *rules_with_room(void)
         if (old->entries[i])
             rule_put(table, old->entries[i]);
     store_release(&rule_table, table);
+    /* Readers in the old one find what is there or nothing, and then ask for the lock. Its first page tells them its size. */
+    if (old && (sizeof *old + (sizeof(uint64_t) << (64 - old->shift))) > 2 * recorder.page)
+        sys(SYS_madvise, (long)old + recorder.page, (long)(sizeof(uint64_t) << (64 - old->shift)) & -(long)recorder.page, MADV_DONTNEED, 0, 0, 0);
     return table;
 }
 

@@ -9,6 +9,7 @@ pub mod allocator;
 pub mod facts;
 pub mod live_heap;
 pub mod merge;
+pub mod stack_map;
 pub mod streams;
 pub mod tables;
 

@@ -3,6 +3,7 @@
 //! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together, so that `stacks` holds each
 //! once. Rows belong to a process: its modules lie where no other's do.
 
+use super::stack_map::StackMap;
 use crate::clock::Clock;
 use crate::image::Image;
 use hashbrown::HashMap;
@@ -16,19 +17,19 @@ pub struct ImageTables {
     /// Its row of `processes`.
     pub row: u32,
     first_module: u32,
-    /// Row of `stacks` by the caller's row and the row of `frames`.
-    stack_rows: HashMap<u64, u32>,
+    stack_rows: StackMap,
     frames_by_ip: HashMap<u64, KnownFrame>,
     frame_rows: HashMap<(Option<u32>, u64), u32>,
 }
 
-/// What a return address means from one moment to another.
+/// What a return address means while its module is there.
 #[derive(Clone, Copy, Debug)]
 struct KnownFrame {
     row: u32,
-    from: u64,
-    until: u64,
+    /// Place in the image's modules; `NO_MODULE`: none ever lies there.
+    module: u32,
 }
+const NO_MODULE: u32 = u32::MAX;
 
 /// Tables under construction.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl TableBuilder {
             loaded_ns: self.clock.ns(module.loaded),
             unloaded_ns: module.unloaded.map(|counter| self.clock.ns(counter)),
         }));
-        let (stack_rows, frames_by_ip, frame_rows) = (HashMap::new(), HashMap::new(), HashMap::new());
+        let (stack_rows, frames_by_ip, frame_rows) = (StackMap::default(), HashMap::new(), HashMap::new());
         ImageTables { image, row, first_module, stack_rows, frames_by_ip, frame_rows }
     }
 
@@ -137,30 +138,28 @@ impl TableBuilder {
     #[inline]
     pub fn define(&mut self, image: &mut ImageTables, parent: u32, ip: u64, stamp: u64) -> u32 {
         let frame = match image.frames_by_ip.get(&ip) {
-            Some(known) if known.from <= stamp && stamp < known.until => known.row,
+            Some(known) if known.module == NO_MODULE || image.image.modules[known.module as usize].was_there(stamp) => known.row,
             _ => self.frame(image, ip, stamp),
         };
-        let stacks = &mut self.tables.stacks;
-        *image.stack_rows.entry(u64::from(parent) << 32 | u64::from(frame)).or_insert_with(|| {
-            stacks.push(StackNode { parent, frame });
-            stacks.len() as u32 - 1
-        })
+        image.stack_rows.row_of(StackNode { parent, frame }, &mut self.tables.stacks)
     }
 
-    /// The row of `frames`, and until when `ip` means it.
+    /// The row of `frames` that `ip` means at `stamp`.
     #[cold]
     fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
         let place = image.image.module_of(stamp, ip);
         let module = place.map(|place| image.first_module + place as u32);
-        let (address, from, until) = match place.map(|place| &image.image.modules[place]) {
-            Some(found) => (ip.wrapping_sub(found.bias), found.loaded, found.unloaded.unwrap_or(u64::MAX)),
-            None => (ip, stamp, stamp), // of no module: one may be loaded there at any time
-        };
+        let address = place.map_or(ip, |place| ip.wrapping_sub(image.image.modules[place].bias));
         let row = *image.frame_rows.entry((module, address)).or_insert_with(|| {
             self.tables.frames.push(Frame { module, address, ..Frame::default() });
             self.tables.frames.len() as u32 - 1
         });
-        image.frames_by_ip.insert(ip, KnownFrame { row, from, until });
+        let ever = image.image.modules.iter().any(|module| module.start <= ip && ip < module.end);
+        match place {
+            Some(place) => image.frames_by_ip.insert(ip, KnownFrame { row, module: place as u32 }),
+            None if !ever => image.frames_by_ip.insert(ip, KnownFrame { row, module: NO_MODULE }),
+            None => None, // one was there, or will be
+        };
         row
     }
 }

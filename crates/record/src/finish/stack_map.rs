@@ -1,0 +1,81 @@
+//! A hash map from (caller's row, row of `frames`) to the row of `stacks`: linear probing, nothing is ever taken out.
+//!
+//! A ring defines a node some tenth as often as there are events, and each definition is looked up here; in a compiler there are
+//! 700,000 entries, so that what counts is that a lookup is one cache line, not two or three.
+
+use heaplab_trace::tables::StackNode;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Slot {
+    parent: u32,
+    frame: u32,
+    /// 0: empty.
+    row: u32,
+}
+
+/// Rows of `stacks` by what they are.
+#[derive(Debug, Default)]
+pub struct StackMap {
+    slots: Vec<Slot>,
+    length: usize,
+}
+
+impl StackMap {
+    /// The row of `node`; pushed to `stacks` where it is not there yet. `stacks` has a row 0 that is no stack.
+    #[inline]
+    pub fn row_of(&mut self, node: StackNode, stacks: &mut Vec<StackNode>) -> u32 {
+        if (self.length + 1) * 3 > self.slots.len() * 2 {
+            self.grow();
+        }
+        let at = self.find(node.parent, node.frame);
+        let slot = &mut self.slots[at];
+        if slot.row == 0 {
+            *slot = Slot { parent: node.parent, frame: node.frame, row: stacks.len() as u32 };
+            stacks.push(node);
+            self.length += 1;
+        }
+        slot.row
+    }
+
+    /// The slot of this node, or the empty one where it would go. Only with an empty slot left.
+    #[inline]
+    fn find(&self, parent: u32, frame: u32) -> usize {
+        let key = u64::from(parent) << 32 | u64::from(frame);
+        let mask = self.slots.len() - 1;
+        let mut at = (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize & mask;
+        while self.slots[at].row != 0 && (self.slots[at].parent, self.slots[at].frame) != (parent, frame) {
+            at = (at + 1) & mask;
+        }
+        at
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let slots = (self.slots.len() * 2).max(64);
+        let old = std::mem::replace(&mut self.slots, vec![Slot::default(); slots]);
+        for slot in old.into_iter().filter(|slot| slot.row != 0) {
+            let at = self.find(slot.parent, slot.frame);
+            self.slots[at] = slot;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn equal_nodes_are_one_row(nodes in prop::collection::vec((0_u32..40, 0_u32..40), 0..1000)) {
+            let (mut map, mut stacks) = (StackMap::default(), vec![StackNode::default()]);
+            for (parent, frame) in nodes {
+                let before = stacks.clone();
+                let row = map.row_of(StackNode { parent, frame }, &mut stacks);
+                prop_assert_eq!(stacks[row as usize], StackNode { parent, frame });
+                let known = before[1..].iter().position(|known| *known == StackNode { parent, frame });
+                prop_assert_eq!(known.map_or(before.len(), |place| place + 1), row as usize);
+            }
+        }
+    }
+}
