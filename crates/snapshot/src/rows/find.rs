@@ -207,8 +207,7 @@ fn line_ends(bytes: &[u8], start: usize, columns: usize) -> LineEnds {
 /// The `snapshot` object.
 fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     let start = cursor.at;
-    let (mut node_fields, mut edge_fields, mut location_fields) = (Vec::new(), Vec::new(), Vec::new());
-    let (mut node_types, mut edge_types) = (Vec::new(), Vec::new());
+    let [mut node_fields, mut edge_fields, mut location_fields, mut node_types, mut edge_types] = [const { Vec::new() }; 5];
     let (mut nodes, mut edges, mut counts, mut native) = (None, None, Counts::default(), None);
     cursor.object(&mut |cursor, key| match key {
         "meta" => cursor.object(&mut |cursor, key| match key {

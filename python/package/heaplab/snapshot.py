@@ -1,0 +1,248 @@
+"""The heap of this process as a heap snapshot (`.heapsnapshot`) that Chrome DevTools and `heaplab snapshot` open.
+
+`write("out.heapsnapshot")` does it; `python -m heaplab.snapshot script.py` does it for a script. What Python can say without being walked
+(types and their names, frames and their variables) is gathered here; the walk itself is native, allocates nothing in the heap and runs no Python code.
+"""
+
+import argparse
+import gc
+import importlib.util
+import os
+import signal
+import sys
+import threading
+import traceback
+import types
+
+from . import _native
+
+__all__ = ["write", "forget", "main"]
+
+# What the native part knows to read; the numbers are those of `Kind` in src/types.rs.
+_KINDS = {
+    str: 1, int: 2, bool: 2, float: 3, dict: 4, list: 5, tuple: 6, types.FunctionType: 7, types.CodeType: 8,
+    types.BuiltinFunctionType: 10, types.CellType: 11, types.MethodType: 12, types.ModuleType: 13,
+}
+_TYPE_KIND = 9
+_CO_OPTIMIZED = 1
+# Attributes of built-in types that give what is there, without making anything.
+_GETTERS = {
+    types.FunctionType: ("__code__", "__globals__", "__defaults__", "__kwdefaults__", "__closure__", "__name__", "__qualname__", "__module__",
+                         "__doc__", "__builtins__"),
+    types.MethodType: ("__func__", "__self__"),
+    types.BuiltinFunctionType: ("__self__", "__module__"),
+    types.CellType: ("cell_contents",),
+    types.CodeType: ("co_firstlineno",),
+    staticmethod: ("__func__",), classmethod: ("__func__",), property: ("fget", "fset", "fdel"),
+    types.GeneratorType: ("gi_code", "gi_yieldfrom"),
+    types.CoroutineType: ("cr_code", "cr_await"),
+}
+
+# CPython 3.12 begins with a few hundred frozen objects; a program that freezes its own (before forking) has many more.
+_FROZEN_AT_START_MAX = 1000
+
+_ids = _native.Ids()
+_frozen = False
+_lock = threading.Lock()
+
+
+class _Sample:
+    """Where attributes lie is tried on an object whose attributes are known."""
+
+    def __init__(self):
+        self.first, self.second, self.third = [1], [2], [3]
+
+
+def _all_types():
+    found, stack = {id(object): object}, [object]
+    while stack:
+        try:
+            subclasses = type.__subclasses__(stack.pop())
+        except TypeError:
+            continue
+        for each in subclasses:
+            if id(each) not in found:
+                found[id(each)] = each
+                stack.append(each)
+    return list(found.values())
+
+
+def _type_name(each):
+    try:
+        qualname = type.__dict__["__qualname__"].__get__(each)
+        module = type.__dict__["__module__"].__get__(each)
+    except Exception:  # a type made by hand in C may lack either
+        return each.__name__ if isinstance(each.__name__, str) else "type"
+    if not isinstance(module, str) or module in ("builtins", ""):
+        return str(qualname)
+    return f"{module}.{qualname}"
+
+
+def _describe_type(walker, each):
+    mro = type.__dict__["__mro__"].__get__(each) or (each,)
+    sizeof, members = None, {}
+    for base in mro:
+        namespace = type.__dict__["__dict__"].__get__(base)
+        if sizeof is None:
+            sizeof = namespace.get("__sizeof__")
+        for name, value in namespace.items():
+            if type(value) is types.MemberDescriptorType and isinstance(name, str):
+                members.setdefault(name, value)
+    if type(sizeof) is not types.MethodDescriptorType:
+        sizeof = None  # written in Python: not run
+    elif sizeof is object.__dict__["__sizeof__"]:
+        sizeof = None
+    kind = _TYPE_KIND if issubclass(each, type) else _KINDS.get(each, 0)
+    own = type.__dict__["__dict__"].__get__(each)
+    basic, item = type.__dict__["__basicsize__"].__get__(each), type.__dict__["__itemsize__"].__get__(each)
+    walker.add_type(each, _type_name(each), kind, basic, item, sizeof, own, list(members.items()), _GETTERS.get(each, ()))
+
+
+def _variables(frame):
+    """Names and values of a frame's variables; what older Pythons keep of this is emptied again."""
+    try:
+        variables = frame.f_locals
+        items = list(variables.items())
+    except Exception:
+        return []
+    if isinstance(variables, dict) and frame.f_code.co_flags & _CO_OPTIMIZED:
+        variables.clear()
+    return [(name, value) for name, value in items if isinstance(name, str)]
+
+
+def _add_frames(walker, skip):
+    threads = {thread.ident: thread.name for thread in threading.enumerate()}
+    for ident, frame in sys._current_frames().items():
+        depth = 0
+        while frame is not None:
+            code = frame.f_code
+            if code.co_filename != skip:
+                where = f"{threads.get(ident, ident)} #{depth} {code.co_name} ({os.path.basename(code.co_filename)}:{frame.f_lineno})"
+                module_level = not code.co_flags & _CO_OPTIMIZED
+                # At the level of a module variables are those of the module.
+                variables = [("globals", frame.f_globals)] if module_level else _variables(frame)
+                walker.add_frame(where, code, code.co_filename, frame.f_lineno or 0, variables)
+                depth += 1
+            frame = frame.f_back
+    del frame
+
+
+def write(path, *, last=False, collect=True):
+    """Writes the heap of this process to `path`, which appears when it is complete.
+
+    The garbage collector runs first, unless `collect` is false. Unless `last` is true, the objects of this snapshot are frozen until the next, so that ids
+    tell which objects are the same (see the README). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given.
+    """
+    global _frozen
+    with _lock:
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            walker = _native.Walker(_Sample())
+            if _frozen:
+                walker.young(gc.get_objects())
+                gc.unfreeze()
+                _frozen = False
+            own_freeze = gc.get_freeze_count() > _FROZEN_AT_START_MAX
+            if collect:
+                gc.collect()
+            for each in _all_types():
+                _describe_type(walker, each)
+            del each
+            walker.add_root("sys.modules", sys.modules)
+            for name, module in list(sys.modules.items()):
+                if isinstance(name, str):
+                    walker.add_root(name, module)
+            name = module = None
+            _add_frames(walker, __file__)
+            result = walker.write(os.fspath(path), gc.get_objects(), _ids, not last)
+            result["ids"] = "address and type" if own_freeze else "frozen"
+            if last or own_freeze:
+                _ids.keep(not last)
+            else:
+                gc.freeze()
+                _frozen = True
+            return result
+        finally:
+            if enabled:
+                gc.enable()
+
+
+def forget():
+    """Lets go of what the last snapshot froze: the next one gives new ids."""
+    global _frozen
+    with _lock:
+        if _frozen:
+            gc.unfreeze()
+            _frozen = False
+        _ids.keep(False)
+
+
+def main(arguments=None):
+    """`python -m heaplab.snapshot [-o FILE] script.py ...` (or `-m module ...`)."""
+    parser = argparse.ArgumentParser(
+        prog="python -m heaplab.snapshot",
+        description="Runs a script and writes its heap as a snapshot when it ends, and at each SIGUSR2.",
+        epilog="Example: python -m heaplab.snapshot -o app.heapsnapshot app.py --port 8000",
+    )
+    parser.add_argument("-o", "--output", default="out.heapsnapshot", help="the file; snapshots at signals get a number before the extension")
+    parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module, as for python -m")
+    parser.add_argument("script")
+    parser.add_argument("arguments", nargs=argparse.REMAINDER)
+    options = parser.parse_args(arguments)
+    sys.argv = [options.script, *options.arguments]
+    count = 0
+
+    def at_signal(_signal, _frame):
+        nonlocal count
+        count += 1
+        stem, extension = os.path.splitext(options.output)
+        _say(write(f"{stem}.{count}{extension}"), f"{stem}.{count}{extension}")
+
+    if hasattr(signal, "SIGUSR2"):
+        signal.signal(signal.SIGUSR2, at_signal)
+    # A module of our own, because what runpy makes is gone when the script has run.
+    module = types.ModuleType("__main__")
+    sys.modules["__main__"] = module
+    status = 0
+    try:
+        exec(_code(options, module.__dict__), module.__dict__)
+    except SystemExit as exit_:
+        status = exit_.code
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    _say(write(options.output, last=True), options.output)
+    sys.exit(status)
+
+
+def _code(options, namespace):
+    """The code of a script or module, and what its namespace is to know of it."""
+    if options.module:
+        spec = importlib.util.find_spec(options.script)
+        if spec is not None and spec.submodule_search_locations is not None:
+            spec = importlib.util.find_spec(options.script + ".__main__")
+        if spec is None:
+            sys.exit(f"no module named {options.script}")
+        sys.argv[0] = spec.origin
+        namespace.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
+        sys.path.insert(0, os.getcwd())
+        return spec.loader.get_code(spec.name)
+    sys.path.insert(0, os.path.dirname(os.path.abspath(options.script)))
+    namespace.update(__file__=options.script, __spec__=None, __package__=None)
+    with open(options.script, "rb") as file:
+        return compile(file.read(), options.script, "exec")
+
+
+def _say(result, path):
+    print(
+        f"heaplab: {path}: {result['nodes']} objects, {result['edges']} references, {result['bytes']} bytes in {result['milliseconds']:.0f} ms",
+        file=sys.stderr,
+    )
+
+
+if __name__ == "__main__":
+    # Run as the module that others import, so that both share what they know of ids.
+    from heaplab.snapshot import main as _main
+
+    _main()

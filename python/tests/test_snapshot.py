@@ -1,0 +1,283 @@
+"""Snapshots of small programs, read as JSON and held against what the program knows of itself. Run with pytest or as it is."""
+
+import gc
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import weakref
+
+import heaplab.snapshot
+
+
+class Snapshot:
+    """A snapshot as lists of dicts."""
+
+    def __init__(self, path):
+        with open(path, encoding="ascii") as file:
+            raw = json.load(file)
+        meta, strings = raw["snapshot"]["meta"], raw["strings"]
+        width = len(meta["node_fields"])
+        self.nodes = []
+        for at in range(0, len(raw["nodes"]), width):
+            row = dict(zip(meta["node_fields"], raw["nodes"][at : at + width]))
+            row.update(kind=meta["node_types"][0][row["type"]], name=strings[row["name"]], edges=[], place=None)
+            self.nodes.append(row)
+        assert len(self.nodes) == raw["snapshot"]["node_count"]
+        edge = iter(range(0, len(raw["edges"]), 3))
+        for node in self.nodes:
+            for _ in range(node["edge_count"]):
+                kind, name, to = raw["edges"][(at := next(edge)) : at + 3]
+                kind = meta["edge_types"][0][kind]
+                name = name if kind in ("element", "hidden") else strings[name]
+                node["edges"].append((kind, name, self.nodes[to // width]))
+        assert next(edge, None) is None
+        for at in range(0, len(raw["locations"]), 4):
+            node, *place = raw["locations"][at : at + 4]
+            self.nodes[node // width]["place"] = place
+
+    def named(self, name):
+        return [node for node in self.nodes if node["name"] == name]
+
+    def ids(self, name):
+        return {node["id"] for node in self.named(name) if node["kind"] == "object"}
+
+
+def edge(node, name):
+    found = [(kind, target) for kind, known, target in node["edges"] if known == name]
+    assert len(found) == 1, (name, [each[:2] for each in node["edges"]])
+    return found[0]
+
+
+def taken(**options):
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.heapsnapshot")
+        result = heaplab.snapshot.write(path, **options)
+        assert os.listdir(folder) == ["a.heapsnapshot"]
+        assert os.path.getsize(path) == result["bytes"]
+        enabled = gc.isenabled()
+        gc.disable()  # or it would look through the parsed rows again and again
+        try:
+            return Snapshot(path)
+        finally:
+            if enabled:
+                gc.enable()
+
+
+class Session:
+    def __init__(self, user):
+        self.user = user
+        self.tags = ["a", "b"]
+        self.data = {1: "one", "key": (1.5, None), ("tuple",): b"x", -7: 2**70}
+
+
+class Slotted:
+    __slots__ = ("left", "right")
+
+    def __init__(self):
+        self.left, self.right = [1], Session("in a slot")
+
+
+class Mapping(dict):
+    pass
+
+
+class Items(list):
+    pass
+
+
+def closure(captured):
+    def inner():
+        return captured
+
+    return inner
+
+
+START = gc.get_freeze_count()
+SESSIONS = [Session("Grüße \ud800 " + "x" * 2000)]
+SLOTTED = Slotted()
+MAPPING = Mapping(first=["in a mapping"])
+MAPPING.extra = ["an attribute"]
+ITEMS = Items([["in items"], ["in items too"]] * 100)
+CLOSURE = closure(SLOTTED)
+
+
+def test_references_have_names():
+    snapshot = taken(last=True)
+    named = snapshot.named
+    main = edge(snapshot.nodes[0], __name__)[1]
+    namespace = edge(main, "__dict__")[1]
+    session = edge(edge(namespace, "SESSIONS")[1], 0)[1]
+    assert session["name"] == f"{__name__}.Session" and session["kind"] == "object"
+    where = edge(session, "__dict__")[1] if sys.version_info < (3, 11) else session
+    user = edge(where, "user")[1]
+    # Cut as V8 cuts; a surrogate alone survives.
+    assert user["kind"] == "string" and user["name"] == ("Grüße \ud800 " + "x" * 2000)[:1024]
+    assert edge(session, "__class__")[1]["name"] == "type"
+    data = edge(where, "data")[1]
+    assert edge(data, 1)[1]["name"] == "one"
+    assert edge(edge(data, "key")[1], 0)[1]["name"] == "1.5"
+    assert edge(data, "<tuple>")[1]["name"] == "bytes"
+    assert edge(data, "-7")[1]["name"] == "int of more than 64 bits"
+    slotted = edge(namespace, "SLOTTED")[1]
+    assert edge(slotted, "right")[1]["name"] == f"{__name__}.Session"
+    mapping = edge(namespace, "MAPPING")[1]
+    assert edge(edge(mapping, "first")[1], 0)[1]["name"] == "in a mapping"
+    items = edge(namespace, "ITEMS")[1]
+    assert edge(edge(items, 199)[1], 0)[1]["name"] == "in items too"
+    function = edge(namespace, "CLOSURE")[1]
+    line = closure.__code__.co_consts[1].co_firstlineno if hasattr(closure.__code__.co_consts[1], "co_firstlineno") else CLOSURE.__code__.co_firstlineno
+    assert function["kind"] == "closure" and function["name"] == f"closure.<locals>.inner test_snapshot.py:{line}"
+    assert function["place"][1:] == [line - 1, 0]
+    cell = edge(edge(function, "__closure__")[1], 0)[1]
+    assert edge(cell, "cell_contents")[1] is slotted
+    code = edge(function, "__code__")[1]
+    assert code["kind"] == "code" and edge(code, "co_filename")[1]["name"].endswith("test_snapshot.py")
+    assert named("list") and named("dict")
+
+
+def test_frames_are_roots_with_their_variables():
+    local = Session("only a variable of this frame")
+    snapshot = taken(last=True)
+    here = [(name, target) for kind, name, target in snapshot.nodes[0]["edges"] if "test_frames_are_roots_with" in str(name)]
+    assert len(here) == 1 and here[0][0].startswith("MainThread #1 "), here
+    kind, session = edge(here[0][1], "local")
+    assert kind == "context" and session["name"] == f"{__name__}.Session"
+    del local
+    gc.collect()
+
+
+def test_sizes_are_those_of_getsizeof():
+    samples = {
+        "list": [1] * 37, "dict": {str(n): n for n in range(99)}, "tuple": (1,) * 13, "set": set(range(50)), "instance": Session("u"),
+        "slotted": Slotted(), "bytes": b"abc" * 9, "text": "é" * 77, "long": 3**200, "type": Session, "static type": dict, "function": closure,
+        "module": os, "mapping": MAPPING, "float": 1.25, "frozenset": frozenset("abc"), "bytearray": bytearray(1000),
+        "deque": __import__("collections").deque(range(100)),
+    }
+    samples["keys"] = None
+    snapshot = taken(last=True)
+    frame = [target for _, name, target in snapshot.nodes[0]["edges"] if "test_sizes_are" in str(name)][0]
+    node = edge(frame, "samples")[1]
+    for name, value in samples.items():
+        if name != "keys":
+            assert edge(node, name)[1]["self_size"] == sys.getsizeof(value), (name, edge(node, name)[1]["self_size"], sys.getsizeof(value))
+
+
+def test_an_object_keeps_its_id_and_a_reused_address_gets_a_new_one():
+    kept = [Session(str(n)) for n in range(50)]
+    lost = [Session(str(n)) for n in range(50)]
+    lost_lists = [[n] for n in range(200)]
+    first = taken()
+    name = f"{__name__}.Session"
+    addresses = {id(each) for each in lost} | {id(each) for each in lost_lists}
+    del lost, lost_lists
+    reused = [Session(str(n)) for n in range(50)]
+    reused_lists = [[n] for n in range(200)]
+    again = {id(each) for each in reused} | {id(each) for each in reused_lists}
+    assert addresses & again, "the test needs reused addresses"
+    second = taken()
+    try:
+        same = first.ids(name) & second.ids(name)
+        outside = 2  # SESSIONS and the one in a slot
+        assert len(same) == len(kept) + outside, (len(same), len(first.ids(name)), len(second.ids(name)))
+        assert len(second.ids(name) - first.ids(name)) == len(reused), (len(first.ids(name)), len(second.ids(name)), len(same))
+        new_lists = second.ids("list") - first.ids("list")
+        assert len(new_lists) >= 200 + 50, len(new_lists)
+        assert len(second.nodes) == len({node["id"] for node in second.nodes})
+        assert all(node["id"] % 2 == 1 for node in second.nodes)
+    finally:
+        heaplab.snapshot.forget()
+    assert gc.get_freeze_count() <= START
+
+
+def test_cycles_born_later_are_collected_while_others_wait():
+    class Node:
+        pass
+
+    old = Node()
+    old.me = old
+    seen_old = weakref.ref(old)
+    taken()
+    del old
+    new = Node()
+    new.me = new
+    seen_new = weakref.ref(new)
+    del new
+    gc.collect()
+    assert seen_old() is not None and seen_new() is None
+    taken(last=True)
+    assert seen_old() is None and gc.get_freeze_count() <= START and gc.isenabled()
+
+
+def test_strange_objects_are_walked():
+    class Nothing:
+        def __getattribute__(self, name):
+            raise RuntimeError("no attribute may be asked for")
+
+        __sizeof__ = None
+
+    class Loud:
+        def __sizeof__(self):
+            raise AssertionError("no Python code may run")
+
+        def __hash__(self):
+            return 1
+
+        def __eq__(self, other):
+            raise AssertionError("no Python code may run")
+
+    class Meta(type):
+        def __getattribute__(cls, name):
+            raise AssertionError("no Python code may run")
+
+    class Odd(metaclass=Meta):
+        __slots__ = ("a", "__weakref__")
+
+    odd = Odd()
+    generator = (x for x in [1, 2])
+    next(generator)
+    deep = []
+    for _ in range(200_000):
+        deep = [deep]
+    recursive = []
+    recursive.append(recursive)
+    everything = [Nothing(), Loud(), {Loud(): 1}, odd, weakref.ref(odd), generator, deep, recursive, memoryview(b"x"), iter([1]), sys.stdout,
+                  type(None), NotImplemented, ..., object(), range(9), slice(1), super(Odd, odd), property(), staticmethod(len), lambda: 0]
+    before = len(everything)
+    snapshot = taken(last=True)
+    assert len(everything) == before and len(snapshot.nodes) > 200_000
+    while deep:
+        deep = deep.pop()
+
+
+def test_a_failure_leaves_nothing():
+    try:
+        heaplab.snapshot.write(os.path.join(tempfile.gettempdir(), "no such folder", "a.heapsnapshot"))
+    except OSError as error:
+        assert "no such folder" in str(error)
+    else:
+        raise AssertionError("an error is expected")
+    assert gc.isenabled()
+
+
+def test_a_script_is_run_and_written():
+    with tempfile.TemporaryDirectory() as folder:
+        script, out = os.path.join(folder, "script.py"), os.path.join(folder, "out.heapsnapshot")
+        with open(script, "w") as file:
+            file.write("import sys, os, signal\nclass Kept: pass\nkept = Kept()\nos.kill(os.getpid(), signal.SIGUSR2)\nsys.exit(len(sys.argv))\n")
+        run = subprocess.run([sys.executable, "-m", "heaplab.snapshot", "-o", out, script, "a", "b"], capture_output=True, text=True, cwd=folder)
+        assert run.returncode == 3, run.stderr
+        assert run.stderr.count("objects") == 2, run.stderr
+        for path in (out, os.path.join(folder, "out.1.heapsnapshot")):
+            snapshot = Snapshot(path)
+            assert len(snapshot.named("__main__.Kept")) == 1, path
+
+
+if __name__ == "__main__":
+    for name, test in list(globals().items()):
+        if name.startswith("test_"):
+            start = time.perf_counter()
+            test()
+            print(f"{name}: ok ({time.perf_counter() - start:.1f} s)")
