@@ -61,6 +61,8 @@
 
 mod arena;
 mod background;
+#[cfg(feature = "c-interface")]
+pub mod c_interface;
 mod error;
 mod growth;
 #[cfg(any(test, fuzzing))]

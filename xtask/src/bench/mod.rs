@@ -1,6 +1,7 @@
 //! Measurements whose figures stand in docs/benchmarks.md: one file a benchmark, peers in the same run.
 
 mod bundle;
+mod elastic;
 mod jvm;
 mod measure;
 mod reading;
@@ -28,6 +29,8 @@ enum Benchmark {
     Replay(replay::Args),
     /// Time an event of the pass behind a report, and whether its memory grows with the events
     Report(report::Args),
+    /// Space and time of elastic arenas, beside bumpalo, mallocs, talloc and HotSpot's arenas
+    Elastic(elastic::Args),
     /// CPU time and memory that recording adds, beside heaptrack
     Recorder(recorder::Args),
     /// Time that recording a JVM's metaspace adds, beside the JVM logging to a file
@@ -44,6 +47,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Reading(args) => reading::run(args),
         Benchmark::Replay(args) => replay::run(args),
         Benchmark::Report(args) => report::run(args),
+        Benchmark::Elastic(args) => elastic::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::Child(args) => measure::child(args),

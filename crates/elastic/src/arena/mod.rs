@@ -204,6 +204,21 @@ impl Arena {
         }
     }
 
+    /// The arena as a pointer, for C.
+    #[cfg(feature = "c-interface")]
+    pub(crate) fn into_raw(self) -> NonNull<std::ffi::c_void> {
+        std::mem::ManuallyDrop::new(self).head.cast()
+    }
+
+    /// An arena again.
+    ///
+    /// # Safety
+    /// The pointer came from [`Arena::into_raw`], and only one arena at a time is made of it.
+    #[cfg(feature = "c-interface")]
+    pub(crate) unsafe fn from_raw(head: NonNull<std::ffi::c_void>) -> Arena {
+        Arena { head: head.cast() }
+    }
+
     /// The chunk that ends at line `top`.
     fn chunk(&self, top: u32) -> Chunk {
         // SAFETY: only tops of this arena's chunks come here; their links were written when they were taken.

@@ -1,0 +1,81 @@
+/* Elastic arenas: very many lifetimes that share one pool of chunks, and give memory back when they die.
+ *
+ *   elastic_space *space;
+ *   elastic_arena *request;
+ *   if (elastic_space_new(NULL, &space) == ELASTIC_OK && elastic_arena_new(space, NULL, 0, &request) == ELASTIC_OK) {
+ *       char *name = elastic_allocate(request, 20, 1);
+ *       ...
+ *       elastic_arena_free(request);
+ *   }
+ *
+ * Build: cargo rustc -p heaplab-elastic --release --features c-interface --crate-type staticlib
+ * Link:  cc program.c target/release/libheaplab_elastic.a -lpthread -lm -ldl
+ *
+ * A space may be used by any number of threads; an arena by one at a time. Nothing here throws or longjmps. Linux, x86-64 and aarch64. */
+#ifndef ELASTIC_H
+#define ELASTIC_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct elastic_space elastic_space;
+typedef struct elastic_arena elastic_arena;
+
+typedef enum elastic_status {
+    ELASTIC_OK = 0,
+    ELASTIC_LIMIT = 1,         /* the commit limit is reached */
+    ELASTIC_ADDRESS_SPACE = 2, /* the reserved address space is used up */
+    ELASTIC_LAYOUT = 3,        /* no space can serve this size and alignment */
+    ELASTIC_SYSTEM = 4,        /* the kernel refused */
+    ELASTIC_OPTIONS = 5        /* options that no space can have */
+} elastic_status;
+
+enum { ELASTIC_RECLAIM_DEFAULT = 0, ELASTIC_RECLAIM_AT_RETURN = 1, ELASTIC_RECLAIM_AT_TRIM = 2, ELASTIC_RECLAIM_BACKGROUND = 3 };
+
+/* Zero anywhere means the default: 64 GB, 16 MB, a page, no limit; reclaim at return, keeping 256 KB. */
+typedef struct elastic_options {
+    size_t reserve_bytes; /* address space */
+    size_t root_bytes;    /* the largest chunk, a power of two of at least 64 granules */
+    size_t granule_bytes; /* what is committed and given back at a time, a power of two of at least a page */
+    size_t limit_bytes;   /* what may be committed */
+    size_t keep_bytes;    /* what may stay committed though nobody uses it; of the two policies that name it */
+    uint32_t interval_ms; /* of the background policy */
+    int reclaim;
+} elastic_options;
+
+/* Makes a space; `options` may be null. */
+elastic_status elastic_space_new(const elastic_options *options, elastic_space **space);
+/* Drops the handle; the space goes with its last arena. Null does nothing. */
+void elastic_space_free(elastic_space *space);
+/* Gives all idle memory back to the system; writes how much, unless `bytes` is null. */
+elastic_status elastic_space_trim(const elastic_space *space, size_t *bytes);
+/* Committed bytes, idle ones included. */
+size_t elastic_space_committed_bytes(const elastic_space *space);
+/* Writes what the space has, as text, cut to `capacity` and terminated; returns the length of the whole text, as snprintf does. */
+size_t elastic_space_report(const elastic_space *space, char *text, size_t capacity);
+
+/* Begins an arena whose chunks have these sizes (up to eight, the last one repeats); without any, the standard ones. */
+elastic_status elastic_arena_new(const elastic_space *space, const size_t *chunk_bytes, size_t count, elastic_arena **arena);
+/* Ends an arena and all of its blocks, on any thread. Null does nothing. */
+void elastic_arena_free(elastic_arena *arena);
+/* Ends all blocks and keeps the memory for what is allocated next. */
+void elastic_arena_reset(elastic_arena *arena);
+
+/* A block, or null. `align` is a power of two; 0 means 16. */
+void *elastic_allocate(elastic_arena *arena, size_t bytes, size_t align);
+/* The same with the reason. `*block` is written only where it is ELASTIC_OK. */
+elastic_status elastic_try_allocate(elastic_arena *arena, size_t bytes, size_t align, void **block);
+/* Gives one block back early; `bytes` is what was asked for. Null does nothing. */
+void elastic_deallocate(elastic_arena *arena, void *block, size_t bytes);
+
+/* What a status means and what to do. */
+const char *elastic_message(elastic_status status);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

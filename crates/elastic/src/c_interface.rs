@@ -1,0 +1,224 @@
+//! The functions of `include/elastic.h`, for a static library that C links. What each does is said there.
+//!
+//! An `elastic_arena *` is the arena's head itself, so that a handle in C costs as little as one in Rust. Pointers that the
+//! header calls required are believed; a null where it allows one has a meaning.
+
+use crate::{Arena, CommitLimit, Error, Growth, Options, Reclaim, Space};
+use std::alloc::Layout;
+use std::ffi::{c_char, c_int, c_void};
+use std::io::Write;
+use std::ptr::{self, NonNull};
+use std::sync::Arc;
+use std::time::Duration;
+
+/// `elastic_status`.
+fn status(error: &Error) -> c_int {
+    match error {
+        Error::LimitReached { .. } => 1,
+        Error::AddressSpace { .. } => 2,
+        Error::Layout { .. } => 3,
+        Error::System(_) | Error::Thread(_) => 4,
+        Error::Options { .. } => 5,
+    }
+}
+
+const MESSAGES: [&std::ffi::CStr; 6] = [
+    c"done",
+    c"the commit limit is reached: free arenas, trim the space, or raise the limit",
+    c"the reserved address space is used up: reserve more when the space is made",
+    c"no space can serve a block of this size and alignment",
+    c"the kernel refused to reserve or commit memory, or to start a thread",
+    c"options that no space can have",
+];
+
+/// `elastic_options`; zero means the default.
+#[repr(C)]
+pub struct COptions {
+    reserve_bytes: usize,
+    root_bytes: usize,
+    granule_bytes: usize,
+    limit_bytes: usize,
+    keep_bytes: usize,
+    interval_ms: u32,
+    reclaim: c_int,
+}
+
+fn options(given: &COptions) -> Options {
+    let or = |value: usize, default: usize| if value == 0 { default } else { value };
+    let defaults = Options::default();
+    let keep_bytes = given.keep_bytes;
+    let reclaim = match given.reclaim {
+        1 => Reclaim::AtReturn { keep_bytes },
+        2 => Reclaim::AtTrim,
+        3 => Reclaim::Background { interval: Duration::from_millis(given.interval_ms.max(1).into()), keep_bytes },
+        _ => defaults.reclaim,
+    };
+    Options {
+        reserve_bytes: or(given.reserve_bytes, defaults.reserve_bytes),
+        root_bytes: or(given.root_bytes, defaults.root_bytes),
+        granule_bytes: or(given.granule_bytes, defaults.granule_bytes),
+        limit: (given.limit_bytes != 0).then(|| Arc::new(CommitLimit::new(given.limit_bytes))),
+        reclaim,
+        ..defaults
+    }
+}
+
+/// Runs with an arena that stays its owner's.
+///
+/// # Safety
+/// `arena` came from `elastic_arena_new`, lives, and no other thread uses it.
+unsafe fn with<R>(arena: NonNull<c_void>, run: impl FnOnce(&mut Arena) -> R) -> R {
+    // SAFETY: an arena is one pointer, its head's; the caller promises that it is one.
+    let mut arena = std::mem::ManuallyDrop::new(unsafe { Arena::from_raw(arena) });
+    run(&mut arena)
+}
+
+/// # Safety
+/// `given` is null or points to options; `space` is where to write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_new(given: *const COptions, space: *mut *mut Space) -> c_int {
+    // SAFETY: as the caller promises.
+    let options = unsafe { given.as_ref() }.map_or_else(Options::default, options);
+    match Space::new(options) {
+        Ok(made) => {
+            // SAFETY: as the caller promises.
+            unsafe { space.write(Box::into_raw(Box::new(made))) };
+            0
+        }
+        Err(error) => status(&error),
+    }
+}
+
+/// # Safety
+/// `space` is null or came from `elastic_space_new`, and is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_free(space: *mut Space) {
+    if !space.is_null() {
+        // SAFETY: it came from a Box.
+        drop(unsafe { Box::from_raw(space) });
+    }
+}
+
+/// # Safety
+/// `space` lives; `bytes` is null or where to write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_trim(space: *const Space, bytes: *mut usize) -> c_int {
+    // SAFETY: as the caller promises.
+    match unsafe { &*space }.trim() {
+        Ok(returned) => {
+            if !bytes.is_null() {
+                // SAFETY: as the caller promises.
+                unsafe { bytes.write(returned) };
+            }
+            0
+        }
+        Err(error) => status(&error),
+    }
+}
+
+/// # Safety
+/// `space` lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_committed_bytes(space: *const Space) -> usize {
+    // SAFETY: as the caller promises.
+    unsafe { &*space }.committed_bytes()
+}
+
+/// # Safety
+/// `space` lives; `text` has `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_report(space: *const Space, text: *mut c_char, capacity: usize) -> usize {
+    // SAFETY: as the caller promises.
+    let report = unsafe { &*space }.report().map_or_else(|error| error.to_string(), |report| report.to_string());
+    if capacity > 0 {
+        // SAFETY: as the caller promises.
+        let mut place = unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), capacity) };
+        let fits = report.len().min(capacity - 1);
+        // A slice takes what fits; here all of it does.
+        let _ = place.write_all(&report.as_bytes()[..fits]);
+        place[0] = 0;
+    }
+    report.len()
+}
+
+/// # Safety
+/// `space` lives; `sizes` has `count` sizes, or `count` is zero; `arena` is where to write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const usize, count: usize, arena: *mut *mut c_void) -> c_int {
+    let growth = match count {
+        0 => Growth::default(),
+        // SAFETY: as the caller promises.
+        _ => Growth::new(unsafe { std::slice::from_raw_parts(sizes, count.min(8)) }),
+    };
+    // SAFETY: as the caller promises.
+    match unsafe { &*space }.arena(growth) {
+        Ok(made) => {
+            // SAFETY: as the caller promises.
+            unsafe { arena.write(made.into_raw().as_ptr()) };
+            0
+        }
+        Err(error) => status(&error),
+    }
+}
+
+/// # Safety
+/// `arena` is null or came from `elastic_arena_new`, and neither it nor its blocks are used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_arena_free(arena: *mut c_void) {
+    if let Some(arena) = NonNull::new(arena) {
+        // SAFETY: as the caller promises.
+        drop(unsafe { Arena::from_raw(arena) });
+    }
+}
+
+/// # Safety
+/// `arena` came from `elastic_arena_new`; none of its blocks is used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_arena_reset(arena: NonNull<c_void>) {
+    // SAFETY: as the caller promises.
+    unsafe { with(arena, Arena::reset) };
+}
+
+/// # Safety
+/// `arena` came from `elastic_arena_new` and is used by this thread alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_allocate(arena: NonNull<c_void>, bytes: usize, align: usize) -> *mut c_void {
+    let mut block = ptr::null_mut();
+    // SAFETY: as the caller promises.
+    unsafe { elastic_try_allocate(arena, bytes, align, &mut block) };
+    block
+}
+
+/// # Safety
+/// As for `elastic_allocate`; `block` is where to write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_try_allocate(arena: NonNull<c_void>, bytes: usize, align: usize, block: *mut *mut c_void) -> c_int {
+    let Ok(layout) = Layout::from_size_align(bytes, if align == 0 { 16 } else { align }) else { return 3 };
+    // SAFETY: as the caller promises.
+    match unsafe { with(arena, |arena| arena.allocate(layout)) } {
+        Ok(made) => {
+            // SAFETY: as the caller promises.
+            unsafe { block.write(made.as_ptr().cast()) };
+            0
+        }
+        Err(error) => status(&error),
+    }
+}
+
+/// # Safety
+/// `block` is null or a live block of the arena, of this size; it is not used afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut c_void, bytes: usize) {
+    if let Some(block) = NonNull::new(block.cast())
+        && let Ok(layout) = Layout::from_size_align(bytes, 1)
+    {
+        // SAFETY: as the caller promises; of a layout only the size matters here.
+        unsafe { with(arena, |arena| arena.deallocate(block, layout)) };
+    }
+}
+
+/// The message of a status; of a number that is none, that of the options.
+#[unsafe(no_mangle)]
+pub extern "C" fn elastic_message(status: c_int) -> *const c_char {
+    MESSAGES[(status.max(0) as usize).min(MESSAGES.len() - 1)].as_ptr()
+}

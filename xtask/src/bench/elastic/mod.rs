@@ -1,0 +1,222 @@
+//! `cargo xtask bench elastic`: elastic arenas beside bumpalo, mallocs, talloc and HotSpot's own arenas, each bound with its row.
+//!
+//! Space is measured in fresh processes (RssAnon above the start), time by the thread's CPU clock in pairs, one after the other,
+//! because other work on the machine moves absolute times far more than ratios.
+
+mod drops;
+mod peers;
+mod space;
+mod time;
+mod workload;
+
+use super::release;
+use anyhow::Result;
+use serde::Serialize;
+use std::path::PathBuf;
+
+/// Arguments of `cargo xtask bench elastic`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Pairs of each time; the median ratio and its limit are printed
+    #[arg(long, default_value_t = 31)]
+    repetitions: usize,
+    /// Seeds of the sizes and of the drops: each is a fresh process for every heap and order, and every one must be within the bounds
+    #[arg(long, default_value_t = 3)]
+    seeds: u64,
+    /// Only rows whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    only: Option<String>,
+    /// Write the figures to this file as JSON
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// One space measurement, in this process
+    #[arg(long, hide = true)]
+    child: Option<String>,
+}
+
+/// A bound and whether it holds.
+#[derive(Debug, Serialize)]
+struct Row {
+    what: String,
+    measured: String,
+    bound: String,
+    holds: bool,
+}
+
+/// Everything that was measured.
+#[derive(Debug, Default, Serialize)]
+struct Figures {
+    rows: Vec<Row>,
+    space: Vec<space::Measured>,
+    drops: Vec<drops::Drop>,
+    ratios: Vec<(String, time::Ratio)>,
+    threads: Option<time::Threads>,
+}
+
+impl Figures {
+    fn row(&mut self, what: &str, measured: String, bound: &str, holds: bool) {
+        println!("{}  {what}: {measured} (bound: {bound})", if holds { "PASS" } else { "FAIL" });
+        self.rows.push(Row { what: what.into(), measured, bound: bound.into(), holds });
+    }
+}
+
+fn megabytes(bytes: usize) -> f64 {
+    bytes as f64 / 1e6
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(child) = &args.child {
+        return space::child(child);
+    }
+    if release::again()? {
+        return Ok(());
+    }
+    let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
+    let mut figures = Figures::default();
+    if wanted("space") {
+        spaces(&mut figures, args.seeds)?;
+    }
+    if wanted("drops") {
+        committed(&mut figures)?;
+    }
+    if wanted("reuse") {
+        for (name, count) in [("reuse, 20 k blocks", 20_000), ("reuse, 1 M blocks", 1_000_000)] {
+            let ratio = time::reuse(count, args.repetitions)?;
+            against_bumpalo(&mut figures, name, ratio);
+        }
+    }
+    if wanted("fresh") {
+        for (name, count) in [("fresh, 20 k blocks", 20_000), ("fresh, 1 M blocks", 1_000_000)] {
+            let ratio = time::fresh(count, args.repetitions)?;
+            against_bumpalo(&mut figures, name, ratio);
+        }
+    }
+    if wanted("replay") {
+        replays(&mut figures, args.repetitions)?;
+    }
+    if wanted("threads") {
+        let threads = time::threads(args.repetitions.div_ceil(3))?;
+        let measured = format!(
+            "{:.2} times one thread's throughput by the clock (best round {:.2}), {:.2} by CPU time; one thread {:.1} ns an allocation",
+            threads.by_clock, threads.best, threads.by_cpu, threads.one_ns
+        );
+        figures.row("two threads, each its own arenas", measured, ">= 1.9 by the clock", threads.by_clock >= 1.9);
+        figures.threads = Some(threads);
+    }
+    let failed = figures.rows.iter().filter(|row| !row.holds).count();
+    println!("\n{} bounds, {failed} not met", figures.rows.len());
+    if let Some(path) = &args.json {
+        std::fs::write(path, serde_json::to_string_pretty(&figures)?)?;
+    }
+    Ok(())
+}
+
+fn against_bumpalo(figures: &mut Figures, name: &str, ratio: time::Ratio) {
+    let measured = format!("{:.2} ns, bumpalo {:.2}; ratio {:.3}, upper limit {:.3}", ratio.ours, ratio.peer, ratio.median, ratio.upper);
+    figures.row(name, measured, "upper 95 % limit of the ratio <= 1.05", ratio.upper <= 1.05);
+    figures.ratios.push((name.into(), ratio));
+}
+
+fn replays(figures: &mut Figures, repetitions: usize) -> Result<()> {
+    for name in ["churn", "jruby"] {
+        let recording = workload::recording(name, true)?;
+        for (peer, ratio) in time::replays(&recording, repetitions) {
+            let what = format!("replay of {name}, {} events", recording.steps.len());
+            let measured = format!(
+                "{:.1} ns an event, {peer} {:.1}; ratio {:.3}, upper limit {:.3}",
+                ratio.ours, ratio.peer, ratio.median, ratio.upper
+            );
+            if peer == "mimalloc" {
+                figures.row(&what, measured, "ratio to mimalloc <= 0.7", ratio.median <= 0.7);
+            } else {
+                println!("      {what}: {measured}");
+            }
+            figures.ratios.push((format!("{what}, {peer}"), ratio));
+        }
+    }
+    Ok(())
+}
+
+fn committed(figures: &mut Figures) -> Result<()> {
+    let recording = workload::recording("churn", false)?;
+    println!("\nchurn's non-class arenas at every drop, KB:");
+    println!(
+        "| event | arenas | live | elastic, untrimmed | elastic | HotSpot aggressive | elastic / live | HotSpot / live | elastic / HotSpot |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|");
+    let drops = drops::at_drops(&recording)?;
+    let mut worst: f64 = 0.0;
+    for drop in &drops {
+        let kb = |bytes: usize| bytes as f64 / 1024.0;
+        let ratio = drop.elastic_bytes as f64 / drop.hotspot_bytes as f64;
+        worst = worst.max(ratio);
+        let live = drop.live_bytes as f64;
+        println!(
+            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.0} | {:.3} | {:.3} | {ratio:.3} |",
+            drop.event,
+            drop.arenas,
+            kb(drop.live_bytes),
+            kb(drop.untrimmed_bytes),
+            kb(drop.elastic_bytes),
+            kb(drop.hotspot_bytes),
+            drop.elastic_bytes as f64 / live,
+            drop.hotspot_bytes as f64 / live
+        );
+    }
+    let least = drops.iter().map(|drop| drop.live_bytes.next_multiple_of(4096) as f64 / drop.hotspot_bytes as f64).fold(0.0, f64::max);
+    let measured = format!("at most {worst:.3} of HotSpot's; live bytes alone, in whole pages, are up to {least:.3}");
+    figures.row("drops of churn", measured, "committed <= 0.9 of HotSpot aggressive's", worst <= 0.9);
+    figures.drops = drops;
+    Ok(())
+}
+
+fn spaces(figures: &mut Figures, seeds: u64) -> Result<()> {
+    for seed in 1..=seeds {
+        for order in space::ORDERS {
+            println!("\n10,000 arenas x 20 blocks, {order}, seed {seed}; MB resident above the start:");
+            println!("| heap | requested | filled | live | 90 % dropped | trimmed | mappings | all dropped | fill, ns an allocation |");
+            println!("|---|---|---|---|---|---|---|---|---|");
+            let mut measured = Vec::new();
+            for heap in space::HEAPS {
+                let Some(one) = space::fresh(heap, order, seed)? else {
+                    println!("| {heap} | not installed: skipped | | | | | | | |");
+                    continue;
+                };
+                println!(
+                    "| {heap} | {:.2} | {:.2} | {:.2} | {:.2} | {:.2} | {:+} | {:.2} | {:.0} |",
+                    megabytes(one.requested_bytes),
+                    megabytes(one.filled_bytes),
+                    megabytes(one.live_bytes),
+                    megabytes(one.dropped_bytes),
+                    megabytes(one.trimmed_bytes),
+                    one.mappings,
+                    megabytes(one.empty_bytes),
+                    one.fill_ns
+                );
+                measured.push(one);
+            }
+            judge(figures, order, seed, &measured);
+            figures.space.extend(measured);
+        }
+    }
+    Ok(())
+}
+
+fn judge(figures: &mut Figures, order: &str, seed: u64, measured: &[space::Measured]) {
+    let (ours, peers) = (&measured[0], &measured[1..]);
+    let name = |what: &str| format!("{what}, {order}, seed {seed}");
+    let (filled, trimmed) = (megabytes(ours.filled_bytes), megabytes(ours.trimmed_bytes));
+    if order == space::ORDERS[0] {
+        figures.row(&name("filled"), format!("{filled:.2} MB"), "<= 23.5 MB", filled <= 23.5);
+        let within = trimmed <= 6.0 && ours.mappings <= 100;
+        figures.row(&name("90 % dropped"), format!("{trimmed:.2} MB, {:+} mappings", ours.mappings), "<= 6 MB, <= 100 mappings", within);
+    } else {
+        let least = |of: fn(&space::Measured) -> usize| peers.iter().map(of).min().map_or(0.0, megabytes);
+        let (peer_filled, peer_trimmed) = (least(|peer| peer.filled_bytes), least(|peer| peer.trimmed_bytes));
+        let measured = format!("{filled:.2} MB, best peer {peer_filled:.2}; after the drop {trimmed:.2} MB, best peer {peer_trimmed:.2}");
+        figures.row(&name("filled and dropped"), measured, "ahead of every peer in both", filled < peer_filled && trimmed < peer_trimmed);
+    }
+    let committed = ours.committed_bytes.unwrap_or(usize::MAX);
+    figures.row(&name("everything dropped and trimmed"), format!("{committed} bytes committed"), "0", committed == 0);
+}

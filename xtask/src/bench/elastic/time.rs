@@ -1,0 +1,283 @@
+//! Time: one arena filled again and again, beside bumpalo; two threads beside one; the recordings replayed.
+
+use super::peers::{Blocks, Bumpalo, Elastic, Peer, words};
+use super::workload::{Recording, Step, sizes};
+use anyhow::Result;
+use heaplab_elastic::{Growth, Options, Reclaim, Space};
+use heaplab_system::{glibc::Glibc, mimalloc::Mimalloc};
+use std::hint::black_box;
+use std::time::Instant;
+
+/// CPU time of this thread, ns. What others do on the machine is not in it.
+pub fn cpu_ns() -> u64 {
+    // SAFETY: a timespec of zeros is valid, and the call fills it.
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
+        time
+    };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Figures of pairs measured one after the other: medians, and the ratio with its limits.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Ratio {
+    /// Median of ours.
+    pub ours: f64,
+    /// Median of the peer's.
+    pub peer: f64,
+    /// Median of the pairs' ratios.
+    pub median: f64,
+    /// Its upper 95 % limit.
+    pub upper: f64,
+}
+
+impl Ratio {
+    /// Of pairs (ours, the peer's). The limit is that of the sign test: the order statistic that the true median
+    /// exceeds in one of twenty samples at most, whatever the distribution.
+    pub fn of(pairs: &[(f64, f64)]) -> Ratio {
+        let mut ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
+        ratios.sort_by(f64::total_cmp);
+        let median = |mut values: Vec<f64>| {
+            values.sort_by(f64::total_cmp);
+            values[values.len() / 2]
+        };
+        // Normal approximation to the binomial, rounded outwards.
+        let count = ratios.len() as f64;
+        let rank = (count / 2.0 + 1.645 * count.sqrt() / 2.0).ceil() as usize;
+        Ratio {
+            ours: median(pairs.iter().map(|pair| pair.0).collect()),
+            peer: median(pairs.iter().map(|pair| pair.1).collect()),
+            median: ratios[ratios.len() / 2],
+            upper: ratios[rank.min(ratios.len() - 1)],
+        }
+    }
+}
+
+/// Writes the first word of a block.
+#[inline(always)]
+fn touch(block: *mut u8, value: usize) {
+    // SAFETY: every block of these workloads has a word.
+    unsafe { block.cast::<usize>().write(value) };
+}
+
+#[inline(never)]
+fn fill_elastic(arena: &heaplab_elastic::Arena, sizes: &[u32]) {
+    for (nth, size) in sizes.iter().enumerate() {
+        touch(arena.allocate(words(*size as usize)).expect("memory").as_ptr(), nth);
+    }
+}
+
+#[inline(never)]
+fn fill_bumpalo(bump: &bumpalo::Bump, sizes: &[u32]) {
+    for (nth, size) in sizes.iter().enumerate() {
+        touch(bump.alloc_layout(words(*size as usize)).as_ptr(), nth);
+    }
+}
+
+/// ns an allocation of one pass over `sizes`, as often as makes a few milliseconds.
+fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
+    let start = cpu_ns();
+    for _ in 0..passes {
+        pass();
+    }
+    (cpu_ns() - start) as f64 / (passes * sizes.len()) as f64
+}
+
+/// One arena that is filled, reset and filled again, beside bumpalo's reset.
+pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
+    let sizes = sizes(count, usize::MAX, 7)?;
+    let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
+    let (mut arena, mut bump) = (space.arena(Growth::LARGE)?, bumpalo::Bump::new());
+    let passes = (200_000 / count).max(1);
+    let mut pairs = Vec::new();
+    for repetition in 0..repetitions + 3 {
+        let mut one = || {
+            timed(&sizes, passes, || {
+                arena.reset();
+                fill_elastic(black_box(&arena), &sizes);
+            })
+        };
+        let mut other = || {
+            timed(&sizes, passes, || {
+                bump.reset();
+                fill_bumpalo(black_box(&bump), &sizes);
+            })
+        };
+        // Who is first changes, so that what one leaves in the caches serves both alike.
+        let pair = if repetition % 2 == 0 {
+            let ours = one();
+            (ours, other())
+        } else {
+            let peer = other();
+            (one(), peer)
+        };
+        // bumpalo has one chunk that holds all only after some resets.
+        if repetition >= 3 {
+            pairs.push(pair);
+        }
+    }
+    Ok(Ratio::of(&pairs))
+}
+
+/// A new arena each time, on memory that the kernel has to give first, beside a new `Bump`.
+pub fn fresh(count: usize, repetitions: usize) -> Result<Ratio> {
+    let sizes = sizes(count, usize::MAX, 7)?;
+    let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
+    let mut pairs = Vec::new();
+    for repetition in 0..repetitions {
+        let ours = || -> Result<f64> {
+            let mut arena = None;
+            let ns = timed(&sizes, 1, || {
+                let fresh = space.arena(Growth::LARGE).expect("memory");
+                fill_elastic(black_box(&fresh), &sizes);
+                arena = Some(fresh);
+            });
+            drop(arena);
+            space.trim()?;
+            Ok(ns)
+        };
+        let peer = || {
+            let mut bump = None;
+            let ns = timed(&sizes, 1, || {
+                let fresh = bumpalo::Bump::new();
+                fill_bumpalo(black_box(&fresh), &sizes);
+                bump = Some(fresh);
+            });
+            drop(bump);
+            super::peers::trim_system();
+            ns
+        };
+        pairs.push(if repetition % 2 == 0 {
+            (ours()?, peer())
+        } else {
+            let peer = peer();
+            (ours()?, peer)
+        });
+    }
+    Ok(Ratio::of(&pairs))
+}
+
+/// Two threads, each with arenas of its own in one space, beside one thread: allocations a second.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Threads {
+    /// One thread, ns an allocation by the clock.
+    pub one_ns: f64,
+    /// Two threads' throughput divided by one's, by the clock: median of the rounds.
+    pub by_clock: f64,
+    /// The same by CPU time, which waits for no one else's turn on the machine (nor for a lock).
+    pub by_cpu: f64,
+    /// The best round by the clock: the least disturbed.
+    pub best: f64,
+}
+
+/// Fills and drops arenas of twenty blocks; returns ns by clock and by CPU.
+fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64) {
+    let (clock, cpu) = (Instant::now(), cpu_ns());
+    let mut arenas = Vec::with_capacity(100);
+    for _ in 0..rounds {
+        for sizes in sizes.chunks(20) {
+            let arena = space.arena(Growth::SMALL).expect("memory");
+            fill_elastic(&arena, sizes);
+            arenas.push(arena);
+            if arenas.len() == 100 {
+                arenas.clear();
+            }
+        }
+    }
+    arenas.clear();
+    let allocations = (rounds * sizes.len()) as f64;
+    (clock.elapsed().as_nanos() as f64 / allocations, (cpu_ns() - cpu) as f64 / allocations)
+}
+
+/// See [`Threads`].
+pub fn threads(repetitions: usize) -> Result<Threads> {
+    let sizes = sizes(200_000, 116, 3)?;
+    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 }, ..Options::default() })?;
+    let (mut by_clock, mut by_cpu, mut ones) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..repetitions {
+        let one = many(&space, &sizes, 4);
+        let two = std::thread::scope(|scope| {
+            let threads = [(); 2].map(|()| scope.spawn(|| many(&space, &sizes, 4)));
+            threads.map(|thread| thread.join().expect("no panic"))
+        });
+        by_clock.push(one.0 / two[0].0 + one.0 / two[1].0);
+        by_cpu.push(one.1 / two[0].1 + one.1 / two[1].1);
+        ones.push(one.0);
+    }
+    for values in [&mut by_clock, &mut by_cpu, &mut ones] {
+        values.sort_by(f64::total_cmp);
+    }
+    let middle = repetitions / 2;
+    let best = by_clock[repetitions - 1];
+    Ok(Threads { one_ns: ones[middle], by_clock: by_clock[middle], by_cpu: by_cpu[middle], best })
+}
+
+/// Replays a recording; every block's first word is written. ns an event.
+fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) -> f64 {
+    let start = cpu_ns();
+    let mut born = 0;
+    for step in &recording.steps {
+        match *step {
+            Step::Begin(arena) => peer.begin(arena as usize),
+            Step::Allocate(arena, bytes) => {
+                let block = peer.allocate(arena as usize, bytes as usize);
+                touch(block, born);
+                blocks[born] = block;
+                born += 1;
+            }
+            Step::Free(block) => {
+                let (arena, bytes) = recording.blocks[block as usize];
+                // SAFETY: the recording frees a live block once.
+                unsafe { peer.free(arena as usize, blocks[block as usize], bytes as usize) };
+            }
+            Step::End(arena) => end(peer, recording, blocks, arena),
+            Step::Purge => {}
+        }
+    }
+    let ns = (cpu_ns() - start) as f64 / recording.steps.len() as f64;
+    // What outlives the recording is not part of it.
+    let ended: std::collections::HashSet<u32> =
+        recording.steps.iter().filter_map(|step| if let Step::End(arena) = step { Some(*arena) } else { None }).collect();
+    for step in &recording.steps {
+        if let Step::Begin(arena) = step
+            && !ended.contains(arena)
+        {
+            end(peer, recording, blocks, *arena);
+        }
+    }
+    ns
+}
+
+fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: u32) {
+    if !P::REGIONS {
+        for block in &recording.dying[arena as usize] {
+            // SAFETY: the blocks that die with the arena live until here.
+            unsafe { peer.free(arena as usize, blocks[*block as usize], recording.blocks[*block as usize].1 as usize) };
+        }
+    }
+    peer.end(arena as usize);
+}
+
+/// Replays of one recording on several heaps, ns an event: the heap, and the pairs with ours.
+pub fn replays(recording: &Recording, repetitions: usize) -> Vec<(&'static str, Ratio)> {
+    let mut blocks = vec![std::ptr::null_mut(); recording.blocks.len()];
+    let mut pairs: [Vec<(f64, f64)>; 3] = Default::default();
+    // One space for all rounds, as the mallocs have one heap.
+    let mut elastic = Elastic::new(Growth::STANDARD, Reclaim::default());
+    for repetition in 0..=repetitions {
+        let ours = replay(&mut elastic, recording, &mut blocks);
+        let peers = [
+            replay(&mut Blocks(Mimalloc), recording, &mut blocks),
+            replay(&mut Blocks(Glibc), recording, &mut blocks),
+            replay(&mut Bumpalo::default(), recording, &mut blocks),
+        ];
+        for (pairs, peer) in pairs.iter_mut().zip(peers) {
+            // The first round warms up.
+            if repetition > 0 {
+                pairs.push((ours, peer));
+            }
+        }
+    }
+    ["mimalloc", "glibc", "bumpalo"].into_iter().zip(pairs.iter().map(|pairs| Ratio::of(pairs))).collect()
+}

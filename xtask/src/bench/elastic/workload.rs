@@ -1,0 +1,149 @@
+//! The workloads: sizes drawn from a recording's histogram, and the recordings themselves (traces/metaspace).
+
+use anyhow::{Context, Result, bail};
+use flate2::read::GzDecoder;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// Bytes of a word of the recordings.
+const WORD_BYTES: usize = 8;
+
+/// Numbers that depend on the seed alone: splitmix64 (Steele, Lea and Flood 2014).
+pub struct Random(pub u64);
+
+impl Random {
+    /// The next one.
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    /// Below `end`.
+    pub fn below(&mut self, end: usize) -> usize {
+        (self.next() % end as u64) as usize
+    }
+
+    /// `0..count` in random order.
+    pub fn order(&mut self, count: usize) -> Vec<u32> {
+        let mut order: Vec<u32> = (0..count as u32).collect();
+        for left in (1..count).rev() {
+            order.swap(left, self.below(left + 1));
+        }
+        order
+    }
+}
+
+/// The folder of the recordings.
+pub fn folder() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/metaspace")
+}
+
+/// `count` sizes in bytes, drawn as often as jruby's non-class arenas asked for them, up to `words_max` words.
+pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
+    let path = folder().join("jruby.hist.csv");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let mut cumulated: Vec<(u64, u32)> = Vec::new();
+    let mut all = 0;
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(',').collect();
+        let [words, space, allocations, _] = fields[..] else { bail!("{}: {line:?} has not four fields", path.display()) };
+        let (words, allocations): (usize, u64) = (words.parse()?, allocations.parse()?);
+        if space == "n" && words <= words_max && allocations > 0 {
+            all += allocations;
+            cumulated.push((all, (words * WORD_BYTES) as u32));
+        }
+    }
+    let mut random = Random(seed);
+    let draw = |_| {
+        let at = random.next() % all;
+        cumulated[cumulated.partition_point(|(end, _)| *end <= at)].1
+    };
+    Ok((0..count).map(draw).collect())
+}
+
+/// A step of a recording; blocks and arenas are numbered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// An arena begins.
+    Begin(u32),
+    /// A block of so many bytes in an arena; blocks are numbered in order.
+    Allocate(u32, u32),
+    /// A block dies before its arena.
+    Free(u32),
+    /// An arena ends.
+    End(u32),
+    /// What is not used is given back: what HotSpot does after a collection that unloaded classes.
+    Purge,
+}
+
+/// A recording.
+pub struct Recording {
+    /// In order.
+    pub steps: Vec<Step>,
+    /// Of each block: its arena and bytes.
+    pub blocks: Vec<(u32, u32)>,
+    /// Of each arena: its blocks that die with it, in order of birth.
+    pub dying: Vec<Vec<u32>>,
+    /// How many arenas it numbers.
+    pub arenas: usize,
+}
+
+/// Reads a recording, with or without its class arenas.
+pub fn recording(name: &str, class: bool) -> Result<Recording> {
+    let path = folder().join(format!("{name}.trace.gz"));
+    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: Vec::new(), arenas: 0 };
+    // Allocation numbers of the file, which counts those that are left out too.
+    let mut numbers: Vec<Option<u32>> = Vec::new();
+    let mut left_out: Vec<bool> = Vec::new();
+    let mut freed: Vec<bool> = Vec::new();
+    for line in text.lines().skip(1) {
+        let fields: Vec<&str> = line.split(' ').collect();
+        let number = |at: usize| -> Result<i64> { fields.get(at).and_then(|field| field.parse().ok()).with_context(|| line.to_string()) };
+        match *fields.get(1).with_context(|| line.to_string())? {
+            "p" => recording.steps.push(Step::Purge),
+            "x" => {}
+            "d" => {
+                let allocation = number(4)?;
+                let block = usize::try_from(allocation).ok().and_then(|allocation| numbers.get(allocation).copied().flatten());
+                if let Some(block) = block {
+                    freed[block as usize] = true;
+                    recording.steps.push(Step::Free(block));
+                }
+            }
+            op => {
+                let arena = number(2)? as usize;
+                if op == "b" {
+                    left_out.resize(arena + 1, false);
+                    left_out[arena] = !class && fields.get(3) == Some(&"c");
+                    recording.arenas = recording.arenas.max(arena + 1);
+                }
+                let counted = !left_out[arena];
+                match op {
+                    "b" if counted => recording.steps.push(Step::Begin(arena as u32)),
+                    "k" if counted => recording.steps.push(Step::End(arena as u32)),
+                    "a" | "f" => {
+                        numbers.push(counted.then_some(recording.blocks.len() as u32));
+                        if counted {
+                            let bytes = number(3)? as u32 * WORD_BYTES as u32;
+                            recording.blocks.push((arena as u32, bytes));
+                            freed.push(false);
+                            recording.steps.push(Step::Allocate(arena as u32, bytes));
+                        }
+                    }
+                    _ => {}
+                }
+            }
+        }
+    }
+    recording.dying = vec![Vec::new(); recording.arenas];
+    for (block, (arena, _)) in recording.blocks.iter().enumerate().filter(|(block, _)| !freed[*block]) {
+        recording.dying[*arena as usize].push(block as u32);
+    }
+    Ok(recording)
+}
