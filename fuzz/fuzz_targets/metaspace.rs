@@ -1,4 +1,4 @@
-//! Operation lists on the elastic metaspace: blocks keep their contents, counts add up, every invariant holds.
+//! Operation lists on the metaspace, elastic and old: blocks keep their contents, counts add up, every invariant holds.
 //!
 //! The first byte chooses generation, policy and limit; then five bytes an operation.
 
@@ -6,11 +6,12 @@
 
 use heaplab_heap::conformance::{Operation, drive};
 use heaplab_metaspace::elastic::ElasticMetaspace;
+use heaplab_metaspace::old::{Heap11, Options11};
 use heaplab_metaspace::plan::{ArenaPlan, LoaderKind, Plan};
-use heaplab_metaspace::spec::Spec;
+use heaplab_metaspace::spec::{Generation, Spec};
 use libfuzzer_sys::fuzz_target;
 
-const SPECS: [&str; 8] = [
+const SPECS: [&str; 10] = [
     "jdk16,class_space=16m",
     "jdk17,class_space=16m",
     "jdk17,reclaim=aggressive,class_space=16m",
@@ -19,6 +20,8 @@ const SPECS: [&str; 8] = [
     "jdk17,limit=1m,class_space=16m",
     "jdk18,reclaim=aggressive,limit=300k,class_space=16m",
     "jdk16,reclaim=none,limit=2m,class_space=16m",
+    "jdk11,class_space=16m",
+    "jdk11,limit=6m,class_space=16m",
 ];
 
 fuzz_target!(|input: &[u8]| {
@@ -27,8 +30,12 @@ fuzz_target!(|input: &[u8]| {
     let loaders = LoaderKind::ALL.map(|(loader, _)| loader);
     let plan = (0..8).map(|region| ArenaPlan { class: region % 2 == 1, loader: loaders[region / 2] }).collect();
     let operations: Vec<Operation> = rest.chunks_exact(5).take(400).map(operation).collect();
-    let heap = ElasticMetaspace::new(spec, Plan::new(plan)).expect("address space");
-    drive(heap, &operations).expect("a sound heap");
+    let plan = Plan::new(plan);
+    let driven = match spec.generation {
+        Generation::Jdk11 => drive(Heap11::new(Options11::from(&spec), plan), &operations),
+        _ => drive(ElasticMetaspace::new(spec, plan).expect("address space"), &operations),
+    };
+    driven.expect("a sound heap");
 });
 
 fn operation(bytes: &[u8]) -> Operation {
