@@ -320,3 +320,6 @@ impl Pool {
         }
     }
 }
+
+#[cfg(all(test, loom))]
+mod loom_tests;

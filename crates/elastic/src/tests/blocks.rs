@@ -1,0 +1,234 @@
+//! Blocks within one arena: alignment, enlarging, leftovers, reuse, resets, large ones.
+
+use super::{is_empty, layout, small, space};
+use crate::{Arena, Error, Growth, Options, Reclaim, Space};
+use allocator_api2::alloc::Allocator;
+use heaplab_buddy::marks::{self, passed};
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+fn fill(block: NonNull<u8>, bytes: usize, byte: u8) {
+    // SAFETY: tests fill live blocks of this size.
+    unsafe { block.write_bytes(byte, bytes) };
+}
+
+fn many(arena: &Arena, count: usize, layout: Layout) {
+    for _ in 0..count {
+        arena.allocate(layout).unwrap();
+    }
+}
+
+#[test]
+fn the_neighbouring_lines_are_taken_while_they_are_free_and_refused_when_they_are_not() {
+    let space = space();
+    let one = space.arena(Growth::new(&[256])).unwrap();
+    marks::expect("a chunk is lengthened in place", || {
+        many(&one, 20, layout(64, 8));
+    });
+    assert_eq!(one.statistics().chunks, 1, "nobody else is there");
+    let two = space.arena(Growth::new(&[256])).unwrap();
+    two.allocate(layout(64, 8)).unwrap();
+    for _ in 0..12 {
+        one.allocate(layout(64, 8)).unwrap();
+    }
+    assert_eq!((one.statistics().chunks, two.statistics().chunks), (2, 1), "the second arena lies below the first one");
+    drop((one, two));
+    is_empty(&space);
+}
+
+#[test]
+fn alignments_up_to_a_root_and_blocks_of_no_bytes() {
+    let space = space();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    for align_log2 in 0..=if cfg!(miri) { 13 } else { 19 } {
+        for size in [0, 1, 24, 5000] {
+            let block = arena.allocate(layout(size, 1 << align_log2)).unwrap();
+            assert!(block.addr().get().is_multiple_of(1 << align_log2));
+            fill(block, size, 1);
+            // SAFETY: a block of no bytes may be given back any number of times.
+            unsafe {
+                if size == 0 {
+                    arena.deallocate(block, layout(0, 1))
+                }
+            };
+        }
+    }
+}
+
+#[test]
+fn sizes_that_cannot_be_are_refused_and_change_nothing() {
+    let space = space();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    arena.allocate(layout(100, 8)).unwrap();
+    let before = arena.statistics();
+    let most = isize::MAX as usize;
+    for (size, align) in [(most, 1), (most - 7, 8), (1 << 62, 1 << 62), (8, 1 << 62), (0, 1 << 62), (space.options().reserve_bytes, 8)] {
+        let refused = arena.allocate(layout(size, align));
+        assert!(matches!(refused, Err(Error::Layout { .. }) | Err(Error::AddressSpace { .. })), "{size} {align}: {refused:?}");
+    }
+    assert_eq!(arena.statistics(), before);
+}
+
+#[test]
+fn a_block_larger_than_a_root_gets_neighbouring_roots() {
+    let root = small().root_bytes;
+    let space = Space::new(Options { reserve_bytes: 4 * root, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    let bytes = root + root / 2;
+    let block = marks::expect("a block larger than a root chunk", || arena.allocate(layout(bytes, 8)).unwrap());
+    fill(block, bytes, 3);
+    let exhausted = marks::expect("address space exhausted", || {
+        let roots: Vec<_> = std::iter::from_fn(|| arena.allocate(layout(root / 2, 8)).ok()).collect();
+        assert!(roots.len() < 8);
+        arena.allocate(layout(root / 2, 8))
+    });
+    assert!(matches!(exhausted, Err(Error::AddressSpace { .. })), "{exhausted:?}");
+    drop(arena);
+    is_empty(&space);
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    arena.allocate(layout(bytes, 8)).expect("the roots are whole again");
+}
+
+#[test]
+fn a_large_block_does_not_retire_a_small_chunk() {
+    let space = space();
+    let granule = space.options().granule_bytes;
+    let arena = space.arena(Growth::new(&[granule])).unwrap();
+    arena.allocate(layout(64, 8)).unwrap();
+    marks::expect("a new chunk has less room than the current one", || arena.allocate(layout(2 * granule - 24, 8)).unwrap());
+    let chunks = arena.statistics().chunks;
+    arena.allocate(layout(64, 8)).unwrap();
+    assert_eq!(arena.statistics().chunks, chunks, "the small chunk goes on");
+}
+
+#[test]
+fn leftovers_of_retired_chunks_are_used() {
+    let space = space();
+    let arena = space.arena(Growth::new(&[1024])).unwrap();
+    let neighbour = space.arena(Growth::new(&[1024])).unwrap();
+    arena.allocate(layout(512, 8)).unwrap();
+    arena.allocate(layout(900, 8)).unwrap();
+    let free = arena.statistics();
+    assert_eq!(free.deallocated_blocks, 1, "the smaller rest of both chunks: {free:?}");
+    marks::expect("a leftover of a retired chunk is used", || {
+        many(&arena, 20, layout(100, 8));
+    });
+    drop((arena, neighbour));
+    is_empty(&space);
+}
+
+#[test]
+fn blocks_given_back_are_used_before_anything_else_and_then_the_fast_path_opens_again() {
+    let space = space();
+    let arena = space.arena(Growth::LARGE).unwrap();
+    let blocks: Vec<_> = (0..20).map(|_| arena.allocate(layout(96, 8)).unwrap()).collect();
+    // SAFETY: each is live and given back once.
+    marks::expect("a block was given back: the fast path closes", || unsafe { arena.deallocate(blocks[3], layout(96, 8)) });
+    let reused = marks::expect("no free block is left: the fast path opens again", || arena.allocate(layout(96, 8)).unwrap());
+    assert_eq!(reused, blocks[3]);
+    marks::expect("a list of free blocks becomes bins", || {
+        for block in blocks.iter().skip(4).take(12) {
+            // SAFETY: as above.
+            unsafe { arena.deallocate(*block, layout(96, 8)) };
+        }
+    });
+    let again: Vec<_> = (0..12).map(|_| arena.allocate(layout(96, 8)).unwrap()).collect();
+    let inside = again.iter().filter(|block| blocks.contains(block)).count();
+    assert!(inside >= 6, "{inside} of 12 are used again; the bins took some");
+    // SAFETY: as above.
+    marks::expect("a block too small to be kept was given back", || unsafe {
+        let small = arena.allocate(layout(8, 8)).unwrap();
+        arena.allocate(layout(8, 8)).unwrap();
+        arena.deallocate(small, layout(8, 8));
+    });
+}
+
+#[test]
+fn the_last_block_goes_back_to_the_window() {
+    let space = space();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    let one = arena.allocate(layout(40, 8)).unwrap();
+    let closed = passed("a block was given back: the fast path closes");
+    // SAFETY: it lives.
+    unsafe { arena.deallocate(one, layout(40, 8)) };
+    assert_eq!(arena.allocate(layout(40, 8)).unwrap(), one);
+    assert_eq!(passed("a block was given back: the fast path closes"), closed);
+}
+
+#[test]
+fn a_reset_keeps_the_chunks_and_uses_them_in_the_same_order() {
+    let space = space();
+    let mut arena = space.arena(Growth::new(&[512, 2048, 16384])).unwrap();
+    let neighbour = space.arena(Growth::MICRO).unwrap();
+    let mut rounds = Vec::new();
+    for _ in 0..3 {
+        rounds.push((0..300).map(|nth| arena.allocate(layout(8 + nth % 90, 8)).unwrap().addr()).collect::<Vec<_>>());
+        let owned = arena.statistics().owned_bytes;
+        arena.reset();
+        let after = arena.statistics();
+        assert_eq!((after.owned_bytes, after.used_bytes, after.deallocated_blocks), (owned, 0, 0));
+    }
+    assert_eq!(rounds[1], rounds[2]);
+    marks::expect("a chunk kept by a reset is used", || {
+        many(&arena, 300, layout(64, 8));
+    });
+    drop((arena, neighbour));
+    is_empty(&space);
+}
+
+#[test]
+fn collections_live_in_an_arena() {
+    let space = space();
+    let arena = space.arena(Growth::SMALL).unwrap();
+    let mut numbers = allocator_api2::vec::Vec::new_in(&arena);
+    let mut others = allocator_api2::vec::Vec::new_in(&arena);
+    for number in 0..3000u32 {
+        numbers.push(number);
+        if number % 3 == 0 {
+            others.push(u64::from(number));
+        }
+    }
+    numbers.truncate(10);
+    numbers.shrink_to_fit();
+    assert!(numbers.iter().copied().eq(0..10) && others.iter().copied().eq((0..3000).step_by(3)));
+    let boxed = allocator_api2::boxed::Box::new_in([7u8; 100], &arena);
+    drop(numbers);
+    assert_eq!(boxed[99], 7);
+    let zeroed = (&&arena).allocate_zeroed(layout(300, 8)).unwrap();
+    // SAFETY: the block is live and was zeroed.
+    assert!(unsafe { zeroed.as_ref() }.iter().all(|byte| *byte == 0));
+    // SAFETY: it grows once, from its layout.
+    let grown = unsafe { (&&arena).grow_zeroed(zeroed.cast(), layout(300, 8), layout(900, 8)).unwrap() };
+    // SAFETY: as above.
+    assert!(unsafe { grown.as_ref() }.iter().all(|byte| *byte == 0));
+}
+
+#[test]
+fn memory_goes_back_page_by_page_and_splits_no_mapping() {
+    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
+    let granule = space.options().granule_bytes;
+    let mut arenas: Vec<_> = (0..200).map(|_| space.arena(Growth::new(&[granule])).ok()).collect();
+    assert_eq!(space.committed_bytes(), 200 * granule);
+    for arena in arenas.iter_mut().step_by(2) {
+        *arena = None;
+    }
+    assert_eq!(space.committed_bytes(), 100 * granule, "every other page is gone");
+    if cfg!(not(miri)) {
+        let report = space.report().unwrap();
+        assert!(report.mappings <= 2, "{report}");
+        assert!(report.resident_bytes <= 100 * granule, "{report}");
+    }
+    marks::expect("a region went back to the buddy tree", || drop(arenas));
+    is_empty(&space);
+}
+
+#[test]
+fn an_arena_dies_on_another_thread_and_after_its_space() {
+    let space = space();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    arena.alloc_str("sent").unwrap();
+    let handle = arena.space();
+    drop(space);
+    std::thread::spawn(move || drop(arena)).join().unwrap();
+    is_empty(&handle);
+}

@@ -1,0 +1,140 @@
+//! Commit limits, faults at every commit, refused uncommits.
+
+use super::{is_empty, layout, small};
+use crate::{Arena, Call, CommitLimit, Error, Faults, Growth, Options, Reclaim, Space};
+use heaplab_buddy::marks;
+use std::sync::Arc;
+
+fn limited(bytes: usize) -> (Space, Arc<CommitLimit>) {
+    let limit = Arc::new(CommitLimit::new(bytes));
+    (Space::new(Options { limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() }).unwrap(), limit)
+}
+
+#[test]
+fn at_the_limit_arenas_are_refused_and_go_on_when_others_die() {
+    let granule = Options::default().granule_bytes;
+    let (space, _) = limited(10 * granule);
+    let mut arenas = Vec::new();
+    while let Ok(arena) = space.arena(Growth::new(&[granule])) {
+        arenas.push(arena);
+    }
+    assert_eq!(arenas.len(), 10);
+    let refused = arenas[0].allocate(layout(granule - 8, 8));
+    assert!(matches!(refused, Err(Error::LimitReached { .. })), "{refused:?}");
+    arenas.pop();
+    arenas[0].allocate(layout(granule - 72, 8)).expect("the dead arena's page serves this one");
+    drop(arenas);
+    is_empty(&space);
+}
+
+#[test]
+fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
+    let granule = Options::default().granule_bytes;
+    let (space, _) = limited(8 * granule);
+    let large = space.arena(Growth::new(&[16 * granule])).unwrap();
+    large.allocate(layout(6 * granule, 8)).unwrap();
+    drop(large);
+    assert!(space.idle_bytes() >= 6 * granule);
+    let small: Vec<Arena> = marks::expect("at the commit limit: idle memory is given back", || {
+        (0..8).map(|_| space.arena(Growth::new(&[granule])).unwrap()).collect()
+    });
+    assert_eq!((small.len(), space.idle_bytes()), (8, 0));
+}
+
+#[test]
+fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
+    let granule = Options::default().granule_bytes;
+    let (space, _) = limited(granule);
+    let one = space.arena(Growth::new(&[granule * 3 / 4])).unwrap();
+    let two = marks::expect("no new granule: a chunk in a smaller hole", || space.arena(Growth::new(&[granule])).unwrap());
+    assert!(two.statistics().owned_bytes < granule / 2);
+    drop((one, two));
+    is_empty(&space);
+}
+
+/// What the arenas do in the test below; returns how many requests were refused.
+fn workload(space: &Space) -> usize {
+    let mut refused = 0;
+    let mut arenas = Vec::new();
+    for (nth, growth) in [Growth::MICRO, Growth::STANDARD, Growth::LARGE].into_iter().cycle().take(9).enumerate() {
+        match space.arena(growth) {
+            Ok(arena) => arenas.push(arena),
+            Err(_) => refused += 1,
+        }
+        for arena in &arenas {
+            for size in [24, 700, 5000, 40_000].into_iter().take(2 + nth % 3) {
+                let before = arena.statistics();
+                match arena.allocate(layout(size, 8)) {
+                    // SAFETY: the block has this size.
+                    Ok(block) => unsafe { block.write_bytes(1, size) },
+                    Err(_) => {
+                        assert_eq!(arena.statistics(), before, "a refused request changed the arena");
+                        refused += 1;
+                    }
+                }
+            }
+        }
+        if nth % 3 == 2 {
+            arenas.remove(0);
+            let _ = space.trim();
+        }
+    }
+    refused
+}
+
+#[test]
+fn a_fault_at_any_commit_refuses_one_request_and_loses_nothing() {
+    let run = |fail: Option<(Call, u64)>| {
+        let faults = Arc::new(Faults::new());
+        let space = Space::new(Options { faults: Some(faults.clone()), reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+        if let Some((call, nth)) = fail {
+            faults.fail(call, nth, 1);
+        }
+        let refused = workload(&space);
+        space.check_deep().unwrap();
+        let calls = (faults.calls(Call::Commit), faults.calls(Call::Uncommit));
+        faults.clear();
+        is_empty(&space);
+        (refused, calls.0, calls.1)
+    };
+    let (none, commits, uncommits) = run(None);
+    assert!(none == 0 && commits > 10 && uncommits > 3, "{commits} {uncommits}");
+    for nth in 0..commits {
+        // A wide commit that fails is tried again narrowly, so at most one request is refused.
+        assert!(run(Some((Call::Commit, nth))).0 <= 1, "commit {nth}");
+    }
+    for nth in 0..uncommits {
+        let refused = marks::expect("the kernel refused to take memory back", || run(Some((Call::Uncommit, nth))).0);
+        assert_eq!(refused, 0, "uncommit {nth}");
+    }
+}
+
+#[test]
+fn options_that_no_space_can_have_are_refused() {
+    let granule_bytes = Options::default().granule_bytes;
+    for options in [
+        Options { granule_bytes: granule_bytes / 2, ..Options::default() },
+        Options { granule_bytes: granule_bytes * 3, ..Options::default() },
+        Options { root_bytes: granule_bytes * 32, ..Options::default() },
+        Options { root_bytes: 3 << 20, ..Options::default() },
+        Options { reserve_bytes: 0, ..Options::default() },
+        Options { reserve_bytes: usize::MAX, ..Options::default() },
+        Options { reserve_bytes: 1 << 50, ..Options::default() },
+    ] {
+        assert!(matches!(Space::new(options.clone()), Err(Error::Options { .. })), "{options:?}");
+    }
+    let faults = Arc::new(Faults::new());
+    faults.fail(Call::Reserve, 0, 1);
+    assert!(matches!(Space::new(Options { faults: Some(faults), ..small() }), Err(Error::System(_))));
+}
+
+#[test]
+fn a_larger_granule_works_the_same() {
+    for times in [4, 16] {
+        let granule_bytes = Options::default().granule_bytes * times;
+        let space =
+            Space::new(Options { granule_bytes, root_bytes: granule_bytes * 64, reserve_bytes: granule_bytes * 1024, ..small() }).unwrap();
+        assert_eq!(workload(&space), 0);
+        is_empty(&space);
+    }
+}
