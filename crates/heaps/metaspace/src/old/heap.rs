@@ -1,35 +1,20 @@
 //! The old metaspace as a heap that any workload runs on: regions are arenas.
 //!
 //! HotSpot's callers know the size of what they give back and which loader it belongs to; a workload's free knows an
-//! address. So this adapter keeps a table of live blocks beside the metaspace; its cost is the adapter's, and who measures the
-//! design alone uses [`Metaspace11`] itself. Blocks are aligned to 8 bytes as HotSpot's are; a request that needs more gets
-//! as many words more as that may take.
+//! address. So this adapter keeps [`LiveBlocks`] beside the metaspace, as the elastic heap does: its cost is the adapter's,
+//! and who measures the design alone uses [`Metaspace11`] itself. Blocks are aligned to 8 bytes as HotSpot's are; a request
+//! that needs more is cut from a larger block whose ends become free blocks. The JVM purges after it unloaded classes; here
+//! that is the first request after regions ended.
 
-use super::facts::WORD;
+use super::facts::{BLOCK_WORDS_MIN, WORD};
 use super::geometry::Space;
-use super::metaspace::{ArenaId, Metaspace11, Options11};
+use super::metaspace::{ArenaId, Metaspace11, NodeNumber, Options11};
 use super::statistics::Statistics;
+use crate::elastic::live_blocks::LiveBlocks;
 use crate::plan::Plan;
 use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
 use std::collections::HashMap;
 use std::ptr::NonNull;
-
-/// A live block.
-#[derive(Clone, Copy)]
-struct Block {
-    region: Region,
-    requested: usize,
-    /// Where the metaspace's block begins, at or before the address that the program has.
-    start: NonNull<u8>,
-    words: usize,
-}
-
-/// An arena that is alive.
-struct Living {
-    arena: ArenaId,
-    /// Every address given out in it; some may be free again, or given out again.
-    blocks: Vec<usize>,
-}
 
 /// [`Metaspace11`] behind the contract of heaps.
 ///
@@ -43,20 +28,22 @@ struct Living {
 /// unsafe { block.as_ptr().write_bytes(1, 88) };
 /// // SAFETY: the block is not used any more.
 /// unsafe { heap.end_region(Region(1)) };
-/// assert_eq!(heap.footprint().requested_bytes, Some(0));
+/// assert_eq!(heap.footprint().used_bytes, Some(0));
 /// ```
 pub struct Heap11 {
     metaspace: Metaspace11,
     plan: Plan,
-    regions: HashMap<Region, Living>,
-    blocks: HashMap<usize, Block>,
-    requested_bytes: u64,
+    regions: HashMap<Region, ArenaId>,
+    /// Of each node that has had any.
+    live: HashMap<NodeNumber, LiveBlocks>,
+    /// A region ended since the last purge.
+    unpurged: bool,
 }
 
 impl Heap11 {
     /// An empty heap; `plan` says what kind of arena each region is.
     pub fn new(options: Options11, plan: Plan) -> Heap11 {
-        Heap11 { metaspace: Metaspace11::new(options), plan, regions: HashMap::new(), blocks: HashMap::new(), requested_bytes: 0 }
+        Heap11 { metaspace: Metaspace11::new(options), plan, regions: HashMap::new(), live: HashMap::new(), unpurged: false }
     }
 
     /// As `jcmd VM.metaspace` would show it.
@@ -69,13 +56,31 @@ impl Heap11 {
         &self.metaspace
     }
 
-    fn living(&mut self, region: Region) -> &mut Living {
+    fn arena(&mut self, region: Region) -> ArenaId {
         let (metaspace, plan) = (&mut self.metaspace, &self.plan);
-        self.regions.entry(region).or_insert_with(|| {
+        *self.regions.entry(region).or_insert_with(|| {
             let kind = plan.arena(region);
-            let space = if kind.class { Space::Class } else { Space::NonClass };
-            Living { arena: metaspace.birth(space, kind.loader), blocks: Vec::new() }
+            metaspace.birth(if kind.class { Space::Class } else { Space::NonClass }, kind.loader)
         })
+    }
+
+    fn purge(&mut self) {
+        self.unpurged = false;
+        if self.metaspace.purge() > 0 {
+            let metaspace = &self.metaspace;
+            self.live.retain(|node, _| metaspace.is_mapped(*node));
+        }
+    }
+
+    /// The words and the region of a live block, and where its table has it.
+    fn find(&self, block: NonNull<u8>) -> Option<(NodeNumber, usize, usize, Region)> {
+        let place = self.metaspace.node_around(block.as_ptr() as usize)?;
+        let (words, region) = self.live.get(&place.node)?.get(place.offset_bytes)?;
+        Some((place.node, place.offset_bytes, words, Region(region)))
+    }
+
+    fn live_words(&self) -> usize {
+        self.live.values().map(LiveBlocks::words).sum()
     }
 }
 
@@ -83,84 +88,95 @@ impl Allocating for Heap11 {
     const REGIONS: bool = true;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
+        if self.unpurged {
+            self.purge();
+        }
         let align = request.required_align().max(WORD);
-        let slack = align - WORD;
-        let words = request.size.checked_add(slack)?.checked_next_multiple_of(WORD)? / WORD;
-        let arena = self.living(request.region).arena;
-        let start = self.metaspace.allocate(arena, words)?;
-        // SAFETY: the block has `slack` bytes more than requested, and the offset is at most that.
-        let block = unsafe { start.add(start.as_ptr().align_offset(align)) };
+        let words = request.size.div_ceil(WORD).max(BLOCK_WORDS_MIN);
+        let whole_words = words.checked_add(align / WORD - 1)?;
+        let arena = self.arena(request.region);
+        let whole = self.metaspace.allocate(arena, whole_words)?;
+        let front = whole.as_ptr().align_offset(align) / WORD;
+        // SAFETY: the block has `whole_words`; the offset is below `align`, which leaves `words` behind it.
+        let (block, tail) = unsafe { (whole.add(front * WORD), whole.add((front + words) * WORD)) };
+        for (rest, rest_words) in [(whole, front), (tail, whole_words - words - front)] {
+            if rest_words >= BLOCK_WORDS_MIN {
+                // SAFETY: an end of the block that was just allocated, which nobody will use.
+                unsafe { self.metaspace.deallocate(arena, rest, rest_words) };
+            }
+        }
         if request.zeroed {
             // SAFETY: the block holds `size` bytes from here and nobody else has it.
             unsafe { block.as_ptr().write_bytes(0, request.size) };
         }
-        let address = block.as_ptr() as usize;
-        self.blocks.insert(address, Block { region: request.region, requested: request.size, start, words });
-        self.living(request.region).blocks.push(address);
-        self.requested_bytes += request.size as u64;
+        let place = self.metaspace.node_around(block.as_ptr() as usize)?;
+        let table = self.live.entry(place.node).or_insert_with(|| LiveBlocks::new(place.node_bytes));
+        table.insert(place.offset_bytes, words, request.region.0);
         Some(block)
     }
 
     unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        let known = self.blocks.remove(&(block.as_ptr() as usize)).expect("a live block of this heap");
-        self.requested_bytes -= known.requested as u64;
-        let arena = self.living(known.region).arena;
-        // SAFETY: the caller gives up a block of this arena; start and words are what the arena gave.
-        unsafe { self.metaspace.deallocate(arena, known.start, known.words) };
+        let Some((node, offset_bytes, words, region)) = self.find(block) else {
+            debug_assert!(false, "{block:p} is no live block");
+            return;
+        };
+        if let Some(table) = self.live.get_mut(&node) {
+            table.remove(offset_bytes);
+        }
+        let arena = self.arena(region);
+        // SAFETY: the caller gives up a block of this arena; the table knows its words.
+        unsafe { self.metaspace.deallocate(arena, block, words) };
     }
 
     unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let address = block.as_ptr() as usize;
-        let old = *self.blocks.get(&address).expect("a live block of this heap");
-        // SAFETY: the caller's promise.
-        let usable = unsafe { self.usable_size(block) }.unwrap_or(0);
-        if request.size <= usable && address.is_multiple_of(request.required_align()) {
-            self.blocks.insert(address, Block { requested: request.size, ..old });
-            self.requested_bytes = self.requested_bytes - old.requested as u64 + request.size as u64;
+        let (_, _, words, region) = self.find(block)?;
+        if request.size <= words * WORD && (block.as_ptr() as usize).is_multiple_of(request.required_align()) {
             return Some(block);
         }
         // HotSpot never resizes metadata; whoever needs more allocates, copies and gives back.
-        let moved = self.allocate(Request { region: old.region, zeroed: false, ..request })?;
+        let moved = self.allocate(Request { region, zeroed: false, ..request })?;
         // SAFETY: both blocks are live, apart, and hold that many bytes; the old one is the caller's to give up.
         unsafe {
-            std::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), old.requested.min(request.size));
+            std::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), (words * WORD).min(request.size));
             self.deallocate(block);
         }
         Some(moved)
     }
 
     unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        let address = block.as_ptr() as usize;
-        let known = self.blocks.get(&address)?;
-        Some(known.start.as_ptr() as usize + known.words * WORD - address)
+        self.find(block).map(|(_, _, words, _)| words * WORD)
     }
 
     fn begin_region(&mut self, region: Region) {
-        self.living(region);
+        if self.unpurged {
+            self.purge();
+        }
+        self.arena(region);
     }
 
     unsafe fn end_region(&mut self, region: Region) {
-        let Some(living) = self.regions.remove(&region) else { return };
-        for address in living.blocks {
-            if let Some(block) = self.blocks.remove(&address) {
-                self.requested_bytes -= block.requested as u64;
+        let Some(arena) = self.regions.remove(&region) else { return };
+        for (node, offset_bytes, bytes) in self.metaspace.handed_out(arena) {
+            if let Some(table) = self.live.get_mut(&node) {
+                table.clear(offset_bytes, bytes);
             }
         }
-        self.metaspace.death(living.arena);
+        self.metaspace.death(arena);
+        self.unpurged = true;
     }
 
+    /// What is handed out and neither lives nor is a free block is the rest of a reused one, too small to be kept.
     fn footprint(&self) -> Footprint {
         let statistics = self.metaspace.statistics();
-        let [total, class] = statistics.spaces().map(|space| (space.total(), space.free_block_bytes, space.uncut_bytes));
-        let sum = |part: fn(&(super::KindRow, u64, u64)) -> u64| part(&total) + part(&class);
-        let handed_out = sum(|(row, blocks, _)| row.used_bytes - blocks);
+        let [non_class, class] = statistics.spaces().map(|space| (space.total(), space.free_block_bytes, space.uncut_bytes));
+        let sum = |part: fn(&(super::KindRow, u64, u64)) -> u64| part(&non_class) + part(&class);
+        let live = (self.live_words() * WORD) as u64;
+        let lost = sum(|(row, blocks, _)| row.used_bytes - blocks).saturating_sub(live);
         Footprint {
-            requested_bytes: Some(self.requested_bytes),
             header_bytes: Some(sum(|(row, _, _)| row.overhead_bytes)),
-            slop_bytes: Some(handed_out.saturating_sub(self.requested_bytes)),
-            used_bytes: Some(sum(|(row, _, _)| row.used_bytes)),
+            used_bytes: Some(live),
             free_reusable_bytes: Some(sum(|(row, blocks, uncut)| row.free_bytes + row.free_chunk_bytes + blocks + uncut)),
-            free_too_small_bytes: Some(sum(|(row, _, _)| row.waste_bytes)),
+            free_too_small_bytes: Some(sum(|(row, _, _)| row.waste_bytes) + lost),
             committed_bytes: Some(statistics.committed_bytes()),
             ..Footprint::default()
         }
@@ -168,7 +184,7 @@ impl Allocating for Heap11 {
 
     /// What HotSpot does after unloading classes. True: the heap has such an operation, whether or not it found anything.
     fn trim(&mut self) -> bool {
-        self.metaspace.purge();
+        self.purge();
         true
     }
 
@@ -179,13 +195,7 @@ impl Allocating for Heap11 {
     fn check_deep(&self) -> Result<(), CheckError> {
         self.metaspace.check_deep()?;
         let footprint = self.footprint();
-        let parts = [
-            footprint.requested_bytes,
-            footprint.header_bytes,
-            footprint.slop_bytes,
-            footprint.free_reusable_bytes,
-            footprint.free_too_small_bytes,
-        ];
+        let parts = [footprint.header_bytes, footprint.used_bytes, footprint.free_reusable_bytes, footprint.free_too_small_bytes];
         let sum: u64 = parts.into_iter().flatten().sum();
         match footprint.committed_bytes {
             Some(committed) if committed == sum => Ok(()),
