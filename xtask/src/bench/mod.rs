@@ -9,6 +9,7 @@ mod recorder;
 mod release;
 mod replay;
 mod report;
+mod snapshot_write;
 
 use clap::{Args as ClapArgs, Subcommand};
 
@@ -35,6 +36,8 @@ enum Benchmark {
     Recorder(recorder::Args),
     /// Time that recording a JVM's metaspace adds, beside the JVM logging to a file
     Jvm(jvm::Args),
+    /// Writing heap snapshots: Generator and Writer, the strings' table, line ends, CPython's heap
+    SnapshotWrite(snapshot_write::Args),
     /// Runs a program and writes down what it used
     #[command(hide = true)]
     Child(measure::ChildArgs),
@@ -50,6 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Elastic(args) => elastic::run(args),
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
+        Benchmark::SnapshotWrite(args) => snapshot_write::run(args),
         Benchmark::Child(args) => measure::child(args),
     }
 }

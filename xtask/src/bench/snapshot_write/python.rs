@@ -1,0 +1,51 @@
+//! CPython's heap: a process of a million objects, as JSON documents and instances of classes make them.
+
+use super::row;
+use anyhow::{Context, Result};
+use std::process::Command;
+
+const PROGRAM: &str = r#"
+import json, sys, time
+import heaplab.snapshot
+
+class Session:
+    def __init__(self, number):
+        self.number, self.user, self.tags, self.peers = number, "user %d" % number, ["a", "b"], []
+
+def status(key):
+    with open("/proc/self/status") as file:
+        return next(int(line.split()[1]) for line in file if line.startswith(key))
+
+document = json.dumps([{"id": n, "name": "item %d" % (n % 5000), "price": n / 8, "tags": ["x", "y"], "owner": {"mail": "m%d" % n}} for n in range(100)])
+documents = [json.loads(document) for _ in range(1000)]
+sessions = [Session(n) for n in range(60_000)]
+before = status("VmRSS")
+start = time.perf_counter()
+result = heaplab.snapshot.write(sys.argv[1], last=True)
+print(json.dumps({"s": time.perf_counter() - start, "before": before, "peak": status("VmHWM"), **result}))
+"#;
+
+pub fn run() -> Result<()> {
+    let python = std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into());
+    let folder = tempfile::tempdir()?;
+    let probe = Command::new(&python).args(["-c", "import heaplab.snapshot"]).current_dir(folder.path()).output();
+    if !probe.is_ok_and(|output| output.status.success()) {
+        println!("CPython: skipped, {} lacks the package heaplab (see python/README.md; set HEAPLAB_PYTHON)", python.display());
+        return Ok(());
+    }
+    let path = folder.path().join("a.heapsnapshot");
+    let output = Command::new(&python).args(["-c", PROGRAM]).arg(&path).current_dir(folder.path()).output()?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
+    let nodes = number("nodes")?;
+    println!(
+        "CPython: {nodes} objects, {} references, {} bytes, resident {} kB before",
+        number("edges")?,
+        number("bytes")?,
+        number("before")?
+    );
+    row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
+    row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
+    Ok(())
+}
