@@ -2,6 +2,7 @@
 
 mod check;
 mod convert;
+mod diff;
 mod dominators;
 mod expression;
 mod file;
@@ -9,8 +10,10 @@ mod object;
 mod path;
 mod pattern;
 mod query;
+mod redact;
 mod retainers;
 mod rows;
+mod strings;
 mod summary;
 mod table;
 mod take;
@@ -56,10 +59,16 @@ enum Command {
     Dominators(dominators::Args),
     /// One object and what it refers to
     Object(object::Args),
+    /// Strings that are on the heap more than once
+    Strings(strings::Args),
+    /// What was added and removed between two snapshots; over a series, what grows every time
+    Diff(diff::Args),
     /// Ask for assertions: exit code 1 where one does not hold
     Check(check::Args),
     /// Objects as rows: filter, group, sort, top
     Query(query::Args),
+    /// Write a snapshot without what its strings say, to share it
+    Redact(redact::Args),
     /// Write a snapshot anew, in the columns of another writer
     Convert(convert::Args),
     /// Say how far a file is good
@@ -76,8 +85,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Path(args) => path::run(args),
         Command::Dominators(args) => dominators::run(args),
         Command::Object(args) => object::run(args),
+        Command::Strings(args) => strings::run(args),
+        Command::Diff(args) => diff::run(args),
         Command::Check(args) => check::run(args),
         Command::Query(args) => query::run(args),
+        Command::Redact(args) => redact::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Validate(args) => validate::run(args),
     }

@@ -10,7 +10,7 @@ use super::summary::name;
 use super::table::{number, one_line};
 use crate::commands::recording::bytes;
 use anyhow::Result;
-use heaplab_snapshot::analysis::{Analysis, NO_DISTANCE};
+use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, EdgeType, Node, Retainers};
 use serde_json::{Value, json};
 use std::collections::HashMap;
@@ -79,20 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// The shortest way to a node; empty where nothing but weak references lead there.
 fn way(analysis: &Analysis, retainers: &Retainers, node: Node) -> Way {
-    let graph = &analysis.snapshot().graph;
-    let mut way = Vec::new();
-    let mut at = node;
-    while analysis.distance(at) > 0 && at != graph.root() && analysis.distance(at) != NO_DISTANCE {
-        let strong = retainers.of_node(at).iter().filter(|edge| graph.edge_type(**edge) != EdgeType::Weak);
-        let nearer = strong
-            .map(|edge| (analysis.distance(graph.source(*edge)), *edge))
-            .filter(|(distance, _)| *distance != NO_DISTANCE && (*distance < analysis.distance(at)));
-        let Some((_, edge)) = nearer.min() else { break };
-        way.push(edge);
-        at = graph.source(edge);
-    }
-    way.reverse();
-    way
+    analysis.shortest_path(retainers, node).into_iter().map(|step| step.edge).collect()
 }
 
 /// Ways are equal if they go by the same names through the same classes; indices in arrays and tables are not names.

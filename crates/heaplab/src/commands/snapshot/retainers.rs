@@ -74,7 +74,9 @@ struct Walk<'w, 's, 'a> {
 
 impl Walk<'_, '_, '_> {
     fn sorted(&self, node: Node) -> Vec<(Edge, Node)> {
-        sorted_retainers(self.analysis, &self.retainers, node)
+        let mut sorted = self.analysis.retainers(&self.retainers, node);
+        self.analysis.sort_by_node_name(&mut sorted);
+        sorted.into_iter().map(|retaining| (retaining.edge, retaining.from)).collect()
     }
 
     fn text(&self, node: Node, depth: usize, above: &mut Vec<Node>, out: &mut String) {
@@ -111,17 +113,4 @@ impl Walk<'_, '_, '_> {
         }
         rows
     }
-}
-
-/// The edges that refer to a node with their objects, in DevTools' order: by distance, then by name.
-pub fn sorted_retainers(analysis: &Analysis, retainers: &Retainers, node: Node) -> Vec<(Edge, Node)> {
-    let graph = &analysis.snapshot().graph;
-    let mut sorted: Vec<(Edge, Node)> = retainers.of_node(node).iter().map(|edge| (*edge, graph.source(*edge))).collect();
-    // Names are long to make and seldom looked at: only where distances are equal.
-    sorted.sort_by(|(first_edge, first), (second_edge, second)| {
-        let by_distance = analysis.distance(*first).cmp(&analysis.distance(*second));
-        let by_name = || analysis.name(*first).encode_utf16().cmp(analysis.name(*second).encode_utf16());
-        by_distance.then_with(by_name).then(first_edge.cmp(second_edge))
-    });
-    sorted
 }

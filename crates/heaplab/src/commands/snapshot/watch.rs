@@ -69,13 +69,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         match watch.next(&mut connection, &title) {
             Ok(()) if watch.taken == most => break None,
             Ok(()) => {}
-            Err(error) if matches!(error.downcast_ref(), Some(CaptureError::Gone { .. })) => break Some(error),
+            Err(error) if matches!(error.downcast_ref(), Some(CaptureError::Gone { .. } | CaptureError::Cut { .. })) => break Some(error),
             Err(error) => return Err(error),
         }
     };
     match ended {
-        Some(error) if watch.taken == 0 => bail!("no snapshot was due: {error}"),
-        Some(_) => eprintln!("heaplab: the target has ended; {} of {most} snapshots were due", watch.taken),
+        Some(error) if watch.taken == 0 => bail!("no snapshot was taken: {error}"),
+        Some(error) => eprintln!("heaplab: {} of {most} snapshots were taken: {error}", watch.taken),
         None => {}
     }
     Ok(ExitCode::SUCCESS)
