@@ -5,12 +5,13 @@ import {MessageChannel, Worker} from 'node:worker_threads';
 import {pathToFileURL} from 'node:url';
 import {bundled} from './bundle.mjs';
 
-// DevTools rejects with texts on a missing API only; these two are in every browser it runs in and not in Node 20.
-Promise.withResolvers ??= function() {
+/** In every browser that DevTools runs in, and not in Node before 22. */
+function withResolvers() {
   let resolve, reject;
   const promise = new this((yes, no) => [resolve, reject] = [yes, no]);
   return {promise, resolve, reject};
-};
+}
+Promise.withResolvers ??= withResolvers;
 
 /** The bytes of a chunk that the loader is given: what DevTools reads from a file at once. */
 const CHUNK_BYTES = 10_000_000;
@@ -31,7 +32,7 @@ export async function open(file, report = () => {}) {
   const {port1, port2} = new MessageChannel();
   const second = new Worker(`
     const {workerData} = require('node:worker_threads');
-    Promise.withResolvers ??= ${Promise.withResolvers.toString()};
+    Promise.withResolvers ??= ${withResolvers};
     import(workerData.location).then(({HeapSnapshot}) => new HeapSnapshot.SecondaryInitManager(workerData.port));
   `, {eval: true, workerData: {location, port: port2}, transferList: [port2]});
   const failed = new Promise((_, reject) => second.on('error', reject));

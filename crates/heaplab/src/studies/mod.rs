@@ -4,6 +4,7 @@
 
 mod elastic_metaspace;
 mod firefox_memory;
+mod heap_snapshots;
 
 use anyhow::{Context, Result};
 use heaplab_experiment::results::Results;
@@ -105,6 +106,13 @@ pub const STUDIES: &[Study] = &[
         claims: include_str!("../../../../studies/elastic-metaspace/claims.toml"),
         measure: elastic_metaspace::measure,
         draw: Some(elastic_metaspace::draw),
+    },
+    Study {
+        name: "heap-snapshots",
+        title: "V8: heap snapshots made a hundred times faster (Dapena Paz, 2023), and DevTools' answers",
+        claims: include_str!("../../../../studies/heap-snapshots/claims.toml"),
+        measure: heap_snapshots::measure,
+        draw: None,
     },
 ];
 

@@ -1,0 +1,232 @@
+//! `heaplab snapshot` as a user types it, on small snapshots whose answers DevTools gave.
+
+use serde_json::Value;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder with a file of the library's tests, unpacked.
+struct Files(tempfile::TempDir);
+
+impl Files {
+    fn with(name: &str) -> (Files, PathBuf) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.heapsnapshot");
+        std::fs::write(&path, unpacked(&format!("{name}.heapsnapshot.gz"))).unwrap();
+        (Files(folder), path)
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+}
+
+fn unpacked(name: &str) -> Vec<u8> {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../snapshot/tests/devtools").join(name);
+    let mut bytes = Vec::new();
+    flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()).read_to_end(&mut bytes).unwrap();
+    bytes
+}
+
+fn heaplab(words: &[&str], file: &Path, more: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("snapshot").args(words).arg(file).args(more).output().unwrap()
+}
+
+fn text(output: &Output) -> String {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout.clone()).unwrap()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_str(&text(output)).unwrap()
+}
+
+#[test]
+fn a_summary_has_devtools_classes() {
+    let (_files, path) = Files::with("node20-names");
+    let answers: Value = serde_json::from_slice(&unpacked("node20-names.json.gz")).unwrap();
+    let ours = json(&heaplab(&["summary"], &path, &["--json"]));
+    assert_eq!((&ours["nodes"], &ours["total_bytes"]), (&answers["nodes"], &answers["total_bytes"]));
+    let row = |class: &Value, names: [&str; 5]| names.map(|name| class[name].to_string()).join(" ");
+    let sorted = |classes: &Value, names| {
+        let mut rows: Vec<String> = classes.as_array().unwrap().iter().map(|class| row(class, names)).collect();
+        rows.sort();
+        rows
+    };
+    let theirs = sorted(&answers["classes"], ["key", "count", "self", "retained", "distance"]);
+    assert_eq!(sorted(&ours["classes"], ["key", "count", "shallow_bytes", "retained_bytes", "distance"]), theirs);
+    let shown = text(&heaplab(&["summary"], &path, &["--class", "Twin", "--sort", "count"]));
+    assert_eq!(shown.lines().filter(|line| line.contains("Twin  (script")).count(), 2, "two classes of one name: {shown}");
+}
+
+#[test]
+fn an_object_is_found_and_what_keeps_it() {
+    let (_files, path) = Files::with("node20-names");
+    let object = json(&heaplab(&["object"], &path, &["Twin", "--json"]));
+    assert_eq!(object["object"]["class"], "Twin");
+    let id = format!("@{}", object["object"]["id"]);
+    assert!(text(&heaplab(&["object"], &path, &[&id])).starts_with(&format!("Twin {id}\nobject of class Twin;")));
+    let retainers = json(&heaplab(&["retainers"], &path, &[&id, "--depth", "2", "--json"]));
+    assert_eq!(retainers["retainers"][0]["from"]["name"], "Array");
+    assert!(retainers["retainers"][0]["retainers"].is_array());
+    let paths = json(&heaplab(&["path"], &path, &["Twin", "--json"]));
+    assert_eq!((&paths["objects"], &paths["different_paths"]), (&10.into(), &2.into()), "two classes called Twin, one array");
+    let steps = paths["paths"][0]["steps"].as_array().unwrap();
+    let names: Vec<&str> = steps.iter().map(|step| step["edge"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..2], ["held", "made"]);
+    let dominators = json(&heaplab(&["dominators"], &path, &[&id, "--json"]));
+    let chain = dominators["dominators"].as_array().unwrap();
+    assert_eq!(chain.last().unwrap()["id"], 1, "the root");
+    let unknown = heaplab(&["object"], &path, &["@4294967295"]);
+    assert_eq!(unknown.status.code(), Some(1));
+    let unknown = String::from_utf8(heaplab(&["path"], &path, &["Twi"]).stderr).unwrap();
+    assert!(unknown.contains("no object is of a class \"Twi\"; there is \"Twin\""), "{unknown}");
+}
+
+#[test]
+fn assertions_hold_fail_or_cannot_be_checked() {
+    let (files, path) = Files::with("node20-names");
+    let code = |path: &Path, assertion: &str| heaplab(&["check"], path, &["--assert", assertion]).status.code();
+    assert_eq!(code(&path, "count(Twin) = 10 and count(\"T*n\") >= 10"), Some(0));
+    assert_eq!(code(&path, "count(Twin) < 10"), Some(1));
+    assert_eq!(code(&path, "retained(Twin) >= shallow(Twin) and total() > 1MB and nodes() < edges()"), Some(0));
+    assert_eq!(code(&path, "count(Twin <"), Some(2));
+    assert_eq!(code(&files.path("none"), "count(Twin) < 10"), Some(2));
+    let answer = heaplab(&["check"], &path, &["--json", "--assert", "count(Twin) < 10", "--assert", "distance(Twin) > 1"]);
+    let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
+    assert_eq!((&answer["failed"], &answer["assertions"][0]["values"][0]["value"]), (&1.into(), &10.0.into()));
+    let misread = String::from_utf8(heaplab(&["check"], &path, &["--assert", "1 < cuont(Twin)"]).stderr).unwrap();
+    assert!(misread.contains("\n  1 < cuont(Twin)\n      ^"), "{misread}");
+}
+
+#[test]
+fn what_a_class_retains_is_what_devtools_says_of_it() {
+    let (_files, path) = Files::with("chromium-dom");
+    let summary = json(&heaplab(&["summary"], &path, &["--json"]));
+    let classes = summary["classes"].as_array().unwrap();
+    let names = classes.iter().filter(|class| classes.iter().filter(|other| other["name"] == class["name"]).count() == 1);
+    let chosen: Vec<&Value> =
+        names.filter(|class| class["count"].as_u64() > Some(3) && !class["name"].to_string().contains('*')).take(12).collect();
+    assert_eq!(chosen.len(), 12);
+    let mut words: Vec<String> = Vec::new();
+    for class in chosen {
+        let name = class["name"].as_str().unwrap();
+        words.extend([
+            "--assert".into(),
+            format!("retained('{name}') = {} and count('{name}') = {}", class["retained_bytes"], class["count"]),
+        ]);
+    }
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    let checked = heaplab(&["check"], &path, &words);
+    assert_eq!(checked.status.code(), Some(0), "{}", String::from_utf8_lossy(&checked.stdout));
+}
+
+#[test]
+fn a_query_filters_groups_sorts_and_tops() {
+    let (_files, path) = Files::with("node20-names");
+    let rows = |query: &str| json(&heaplab(&["query"], &path, &[query, "--json"]));
+    let twins = rows("where class = \"Twin\" | sort id | top 3 | select id, class, shallow");
+    assert_eq!((&twins["found"], twins["rows"].as_array().unwrap().len()), (&10.into(), 3));
+    let ids: Vec<u64> = twins["rows"].as_array().unwrap().iter().map(|row| row["id"].as_u64().unwrap()).collect();
+    assert!(ids.is_sorted() && twins["rows"][0].as_object().unwrap().len() == 3, "{twins}");
+    let types = rows("group type | sort count");
+    let counts: Vec<u64> = types["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
+    let all = rows("top 1")["found"].as_u64().unwrap();
+    assert!(counts.is_sorted_by(|a, b| a >= b) && counts.iter().sum::<u64>() == all, "{types}");
+    let wrong = heaplab(&["query"], &path, &["sort size"]);
+    assert_eq!((wrong.status.code(), String::from_utf8_lossy(&wrong.stderr).contains("sort size\n       ^")), (Some(2), true));
+}
+
+/// Rows as Parquet, read by pandas.
+#[test]
+fn a_query_writes_parquet_that_others_read() {
+    let Some(python) = std::env::var_os("HEAPLAB_PYTHON") else {
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "HEAPLAB_PYTHON is required: a Python with pandas and pyarrow"
+        );
+        eprintln!("skipped: HEAPLAB_PYTHON names no Python");
+        return;
+    };
+    let (files, path) = Files::with("node20-names");
+    let out = files.path("rows.parquet");
+    text(&heaplab(&["query"], &path, &["select id, class, distance, shallow, dominator", "-o", out.to_str().unwrap()]));
+    let script = "import pandas, sys; t = pandas.read_parquet(sys.argv[1]); \
+        print(len(t), int(t.shallow_bytes.sum()), int((t['class'] == 'Twin').sum()), int(t.distance.min()), list(t.columns), t.id.dtype)";
+    let read = Command::new(python).args(["-c", script]).arg(&out).output().unwrap();
+    let read = text(&read);
+    let sums = json(&heaplab(&["query"], &path, &["group detached | select count, shallow", "--json"]));
+    let sum = |field: &str| sums["rows"].as_array().unwrap().iter().map(|row| row[field].as_u64().unwrap()).sum::<u64>();
+    let expected = format!("{} {} 10 ", sum("count"), sum("shallow_bytes"));
+    assert!(read.starts_with(&expected), "{read} is not {expected}");
+    assert!(read.trim().ends_with("['id', 'class', 'distance', 'shallow_bytes', 'dominator'] uint32"), "{read}");
+}
+
+#[test]
+fn a_cut_file_is_told_from_a_good_one() {
+    let (files, path) = Files::with("node12-weak");
+    assert!(text(&heaplab(&["validate"], &path, &[])).contains(": good,"));
+    let bytes = std::fs::read(&path).unwrap();
+    let cut = files.path("cut.heapsnapshot");
+    std::fs::write(&cut, &bytes[..bytes.len() / 2]).unwrap();
+    let validated = heaplab(&["validate"], &cut, &["--json"]);
+    assert_eq!(validated.status.code(), Some(1));
+    let report: Value = serde_json::from_slice(&validated.stdout).unwrap();
+    assert_eq!((&report["good"], &report["lists"][0]["whole"]), (&false.into(), &true.into()), "all nodes are there: {report}");
+    let refused = String::from_utf8(heaplab(&["summary"], &cut, &[]).stderr).unwrap();
+    assert!(refused.contains("byte ") && refused.contains("validate says how far"), "{refused}");
+    std::fs::write(&cut, "").unwrap();
+    let refused = String::from_utf8(heaplab(&["summary"], &cut, &[]).stderr).unwrap();
+    assert!(refused.contains("empty file"), "{refused}");
+    let folder = String::from_utf8(heaplab(&["summary"], files.0.path(), &[]).stderr).unwrap();
+    assert!(folder.contains("no regular file"), "{folder}");
+}
+
+#[test]
+fn files_are_written_anew_and_nothing_changes_but_what_was_asked_for() {
+    let (files, path) = Files::with("node20-names");
+    let summary = |path: &Path| json(&heaplab(&["summary"], path, &["--json"]));
+    let lines = files.path("lines.heapsnapshot");
+    text(&heaplab(&["convert"], &path, &["--to", "lines", "-o", lines.to_str().unwrap()]));
+    assert_eq!(summary(&lines), summary(&path));
+    let same = json(&heaplab(&["diff"], &path, &[lines.to_str().unwrap(), "--json"]));
+    assert_eq!(same["classes"].as_array().unwrap().len(), 0, "the same objects");
+    let redacted = files.path("redacted.heapsnapshot");
+    text(&heaplab(&["redact"], &path, &["-o", redacted.to_str().unwrap()]));
+    let (before, after) = (summary(&path), summary(&redacted));
+    assert_eq!((&before["nodes"], &before["total_bytes"]), (&after["nodes"], &after["total_bytes"]));
+    let secret = "duplicated text of some length";
+    assert!(String::from_utf8_lossy(&std::fs::read(&path).unwrap()).contains(secret));
+    assert!(!String::from_utf8_lossy(&std::fs::read(&redacted).unwrap()).contains(secret));
+    let strings = |path: &Path| json(&heaplab(&["strings"], path, &["--json"]))["strings"].as_array().unwrap().len();
+    assert_eq!(strings(&path), strings(&redacted), "what was equal is equal");
+    let series = json(&heaplab(&["diff"], &path, &[lines.to_str().unwrap(), path.to_str().unwrap(), "--json"]));
+    assert_eq!((series["format"].as_str(), series["growing"].as_array().unwrap().len()), (Some("heaplab-snapshot-series"), 0));
+}
+
+#[test]
+fn every_command_shows_examples() {
+    let commands = [
+        "take",
+        "watch",
+        "summary",
+        "retainers",
+        "path",
+        "dominators",
+        "object",
+        "strings",
+        "diff",
+        "check",
+        "query",
+        "redact",
+        "convert",
+        "validate",
+    ];
+    for command in commands {
+        let help = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(["snapshot", command, "--help"]).output().unwrap();
+        let help = text(&help);
+        assert!(help.contains(&format!("Examples:\n  heaplab snapshot {command} ")), "{command}: {help}");
+        let long = help.lines().find(|line| line.chars().count() > 100);
+        assert_eq!(long, None, "{command}");
+    }
+}

@@ -1,0 +1,24 @@
+// Processor seconds that a snapshot of a program costs, once its heap is filled: as JSON.
+//
+//   node programs/time.cjs PROGRAM [--scale N]
+//
+// Of the processor and not of the clock: other programs run beside. The file goes to the system's folder for temporary files and is removed.
+
+'use strict';
+const fs = require('fs');
+const os = require('os');
+const path = require('path');
+const v8 = require('v8');
+const heaps = Object.assign({}, require('./heaps.cjs'), require('./tools.cjs'));
+
+const [name, , scale] = process.argv.slice(2);
+global.held = heaps[name].fill(Number(scale || 1));
+const file = path.join(os.tmpdir(), 'heaplab-time-' + process.pid + '.heapsnapshot');
+const before = process.cpuUsage();
+try {
+  v8.writeHeapSnapshot(file);
+  const used = process.cpuUsage(before);
+  console.log(JSON.stringify({cpu_s: (used.user + used.system) / 1e6, bytes: fs.statSync(file).size, version: process.version}));
+} finally {
+  fs.unlinkSync(file);
+}
