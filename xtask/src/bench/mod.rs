@@ -9,6 +9,8 @@ mod recorder;
 mod release;
 mod replay;
 mod report;
+mod snapshot;
+mod snapshot_ladder;
 mod snapshot_write;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -38,6 +40,8 @@ enum Benchmark {
     Jvm(jvm::Args),
     /// Writing heap snapshots: Generator and Writer, the strings' table, line ends, CPython's heap
     SnapshotWrite(snapshot_write::Args),
+    /// Time and memory to read and analyse a heap snapshot, beside other programs
+    Snapshot(snapshot::Args),
     /// Runs a program and writes down what it used
     #[command(hide = true)]
     Child(measure::ChildArgs),
@@ -54,6 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Recorder(args) => recorder::run(args),
         Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::SnapshotWrite(args) => snapshot_write::run(args),
+        Benchmark::Snapshot(args) => snapshot::run(args),
         Benchmark::Child(args) => measure::child(args),
     }
 }
