@@ -60,6 +60,22 @@ fn a_summary_has_devtools_classes() {
 }
 
 #[test]
+fn an_index_answers_for_its_file_alone() {
+    let (files, path) = Files::with("node12-weak");
+    let fresh = text(&heaplab(&["summary", "--index"], &path, &["--json"]));
+    let index = files.path("a.heapsnapshot.index");
+    let written = std::fs::read(&index).unwrap();
+    assert_eq!(text(&heaplab(&["summary", "--index"], &path, &["--json"])), fresh);
+    assert_eq!(text(&heaplab(&["summary"], &path, &["--json"])), fresh);
+    std::fs::write(&path, unpacked("node20-names.heapsnapshot.gz")).unwrap();
+    assert_ne!(text(&heaplab(&["summary", "--index"], &path, &["--json"])), fresh, "another file of that name");
+    assert_ne!(std::fs::read(&index).unwrap(), written);
+    std::fs::write(&index, &written[..40]).unwrap();
+    text(&heaplab(&["summary", "--index"], &path, &[]));
+    assert!(std::fs::read(&index).unwrap().len() > 40, "a damaged one is written anew");
+}
+
+#[test]
 fn an_object_is_found_and_what_keeps_it() {
     let (_files, path) = Files::with("node20-names");
     let object = json(&heaplab(&["object"], &path, &["Twin", "--json"]));

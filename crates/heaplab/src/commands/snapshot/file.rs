@@ -8,6 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
 use std::fs::File;
 use std::io::IsTerminal;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -67,6 +68,7 @@ pub fn bar(quiet: bool, message: &str) -> Result<ProgressBar> {
 pub struct Source {
     path: PathBuf,
     map: Option<Mmap>,
+    modified_ns: i128,
 }
 
 impl Source {
@@ -79,12 +81,17 @@ impl Source {
         // the file in place while it is read (which would raise SIGBUS) is the accepted risk of mapping files.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
-        Ok(Source { path: path.into(), map })
+        Ok(Source { path: path.into(), map, modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()) })
     }
 
     /// All of it; empty where the file is.
     pub fn bytes(&self) -> &[u8] {
         self.map.as_deref().unwrap_or_default()
+    }
+
+    /// When it was modified, ns since 1970.
+    pub fn modified_ns(&self) -> i128 {
+        self.modified_ns
     }
 
     /// Reads it as a snapshot.

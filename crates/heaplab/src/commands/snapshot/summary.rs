@@ -1,12 +1,14 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
-use super::file::{self, Reading};
+use super::file::{self, Reading, Source};
 use super::pattern::Pattern;
 use super::table::{Table, distance, number, share};
 use crate::commands::recording::bytes;
+use crate::output;
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_snapshot::analysis::{Analysis, Class};
+use heaplab_snapshot::analysis::Class;
+use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::strings::to_text;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -20,6 +22,7 @@ use std::process::ExitCode;
   heaplab snapshot summary a.heapsnapshot                       the 30 classes that retain most
   heaplab snapshot summary a.heapsnapshot --top 0 --sort count  all of them, by count
   heaplab snapshot summary a.heapsnapshot --class 'Detached *'  only these
+  heaplab snapshot summary a.heapsnapshot --index               at once, the next time
   heaplab snapshot summary a.heapsnapshot --json | jq '.classes[] | select(.name == \"Session\")'
 
 Distance is the number of references from a root; - where only the engine's internals lead there.")]
@@ -36,6 +39,9 @@ pub struct Args {
     /// Show only classes of this name; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
+    /// Keep the summary beside the file (FILE.index), so that it is there at once the next time
+    #[arg(long, conflicts_with = "exact_sizes")]
+    index: bool,
     /// Write JSON, of all classes unless --class chooses
     #[arg(long)]
     json: bool,
@@ -60,19 +66,38 @@ pub enum Sort {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
-        let pattern = args.class.as_deref().map(Pattern::new);
-        let mut classes: Vec<(u32, &Class)> =
-            analysis.shown_classes().filter(|(_, class)| pattern.as_ref().is_none_or(|pattern| pattern.fits(&name(class)))).collect();
-        sort(&mut classes, args.sort);
-        if args.json {
-            println!("{}", json_text(analysis, &classes)?)
-        } else {
-            let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
-            print!("{}", text(analysis, &classes, shown))
-        }
-    })?;
+    let summary = summary(&args)?;
+    let pattern = args.class.as_deref().map(Pattern::new);
+    let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&name(class)));
+    let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
+    sort(&mut classes, args.sort);
+    if args.json {
+        println!("{}", json_text(&summary, &classes)?)?;
+    } else {
+        let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
+        print!("{}", text(&summary, &classes, shown))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// From the file, or from its index where that is asked for and is of this file.
+fn summary(args: &Args) -> Result<Summary> {
+    if !args.index {
+        return file::analysed(&args.file, &args.reading, |analysis| Ok(Summary::of(analysis)));
+    }
+    let source = Source::open(&args.file)?;
+    let key = Key::of(source.bytes(), source.modified_ns());
+    let mut path = args.file.clone().into_os_string();
+    path.push(".index");
+    let path = PathBuf::from(path);
+    if let Ok(index) = std::fs::read(&path)
+        && let Ok(summary) = Summary::from_index(&index, &key)
+    {
+        return Ok(summary);
+    }
+    let summary = file::analysed(&args.file, &args.reading, |analysis| Ok(Summary::of(analysis)))?;
+    output::write(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
+    Ok(summary)
 }
 
 fn sort(classes: &mut [(u32, &Class)], by: Sort) {
@@ -102,11 +127,20 @@ fn label(class: &Class) -> String {
     }
 }
 
-fn text(analysis: &Analysis, classes: &[(u32, &Class)], shown: usize) -> String {
-    let graph = &analysis.snapshot().graph;
-    let total = analysis.total_bytes();
-    let (nodes, edges) = (number(graph.node_count() as u64), number(graph.edge_count() as u64));
-    let mut text = format!("{} in {nodes} objects with {edges} references\n\n", bytes(total));
+fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize) -> String {
+    let total = summary.statistics.total_bytes;
+    let (nodes, edges) = (number(summary.node_count), number(summary.edge_count));
+    let sums = &summary.statistics;
+    let mut text = format!(
+        "{} in {nodes} objects with {edges} references\ncode {}, strings {}, arrays {}, typed arrays {}, other native {}, system {}\n\n",
+        bytes(total),
+        bytes(sums.code_bytes),
+        bytes(sums.string_bytes),
+        bytes(sums.js_array_bytes),
+        bytes(sums.typed_array_bytes),
+        bytes(sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
+        bytes(sums.system_bytes),
+    );
     let mut table = Table::new(["count", "shallow", "retained", "distance", "class"]);
     for (_, class) in &classes[..shown] {
         let cells =
@@ -120,15 +154,23 @@ fn text(analysis: &Analysis, classes: &[(u32, &Class)], shown: usize) -> String 
     text
 }
 
-fn json_text(analysis: &Analysis, classes: &[(u32, &Class)]) -> Result<String> {
-    let graph = &analysis.snapshot().graph;
+fn json_text(summary: &Summary, classes: &[(u32, &Class)]) -> Result<String> {
     let classes: Vec<Value> = classes.iter().map(|(_, class)| class_json(class)).collect();
+    let sums = &summary.statistics;
     Ok(serde_json::to_string(&json!({
         "format": "heaplab-snapshot-summary",
         "version": 1,
-        "nodes": graph.node_count(),
-        "edges": graph.edge_count(),
-        "total_bytes": analysis.total_bytes(),
+        "nodes": summary.node_count,
+        "edges": summary.edge_count,
+        "total_bytes": summary.statistics.total_bytes,
+        "statistics": {
+            "code_bytes": sums.code_bytes,
+            "string_bytes": sums.string_bytes,
+            "js_array_bytes": sums.js_array_bytes,
+            "typed_array_bytes": sums.typed_array_bytes,
+            "native_bytes": sums.native_bytes,
+            "system_bytes": sums.system_bytes,
+        },
         "classes": classes,
     }))?)
 }
