@@ -250,7 +250,10 @@ fn a_wrong_answer_is_seen() {
 #[test]
 fn all_files_of_a_folder_have_devtools_answers() {
     let Some(folder) = std::env::var_os("HEAPLAB_SNAPSHOTS") else {
-        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "HEAPLAB_SNAPSHOTS is required: .ci/run makes such a folder");
+        assert!(
+            std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"),
+            "HEAPLAB_SNAPSHOTS is required: .ci/run makes such a folder"
+        );
         eprintln!("skipped: HEAPLAB_SNAPSHOTS names no folder of snapshots with DevTools' answers");
         return;
     };

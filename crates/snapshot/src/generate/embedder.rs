@@ -78,6 +78,12 @@ pub trait Embedder {
     /// Names objects that the root may not reach. Most heaps need none.
     fn objects(&mut self, _add: &mut dyn FnMut(u64)) {}
 
+    /// Whether [`Embedder::objects`] names every object, as heaps that can be walked from end to end do. References are then not followed in the first
+    /// pass, only counted.
+    fn names_all_objects(&self) -> bool {
+        false
+    }
+
     /// The object that holds what nobody refers to, if there is one. It must be reached from the root; its references are asked for when all else has been
     /// walked.
     fn last(&mut self) -> Option<u64> {

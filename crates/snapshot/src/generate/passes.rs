@@ -46,7 +46,8 @@ impl Generator<'_> {
         embedder.objects(&mut |object| too_many |= identity.add(object).is_none());
         let edge_counts = Vec::with_capacity(hint);
         let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new() };
-        let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many };
+        let follow = !embedder.names_all_objects();
+        let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many, follow };
         let last = embedder.last();
         let mut last_ordinal = None;
         loop {
@@ -54,7 +55,8 @@ impl Generator<'_> {
             if ordinal == walked.identity.len() {
                 discovery.resolve(&mut walked.identity);
                 if ordinal == walked.identity.len() {
-                    match embedder.unmet(&|object| walked.identity.find(object).is_some()) {
+                    let unmet = if discovery.follow { embedder.unmet(&|object| walked.identity.find(object).is_some()) } else { None };
+                    match unmet {
                         Some(object) => discovery.meet(object, &mut walked.identity),
                         None => break,
                     }
@@ -210,11 +212,16 @@ struct Discovery {
     pending: Vec<u64>,
     found: Vec<u32>,
     too_many: bool,
+    /// Whether there may be objects that are not numbered yet.
+    follow: bool,
 }
 
 impl Discovery {
     #[inline]
     fn meet(&mut self, target: u64, identity: &mut IdentityMap) {
+        if !self.follow {
+            return;
+        }
         self.pending.push(target);
         if self.pending.len() == PENDING {
             self.resolve(identity);

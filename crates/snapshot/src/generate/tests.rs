@@ -18,6 +18,8 @@ struct Lists {
     /// An object (referred to by the root) that is to hold what nobody refers to, and what it came to hold.
     last: Option<usize>,
     unmet: Vec<usize>,
+    /// Whether all objects are named, and not only the root.
+    all: bool,
 }
 
 const BASE: u64 = 0x7f12_0000_0000;
@@ -35,6 +37,14 @@ impl Lists {
 impl Embedder for Lists {
     fn root(&mut self) -> u64 {
         BASE
+    }
+
+    fn objects(&mut self, add: &mut dyn FnMut(u64)) {
+        (0..if self.all { self.references.len() } else { 0 }).for_each(|index| add(Lists::address(index)));
+    }
+
+    fn names_all_objects(&self) -> bool {
+        self.all
     }
 
     fn last(&mut self) -> Option<u64> {
@@ -114,6 +124,15 @@ fn objects_stand_in_the_order_in_which_they_were_met() {
     assert_eq!(profile.generation_names.lookups, 0);
     let (_, profile) = made(&mut heap, Options { names_in_generation: true, ..Options::default() });
     assert_eq!(profile.generation_names.lookups, 5);
+}
+
+#[test]
+fn a_heap_that_names_its_objects_is_not_searched() {
+    let references = vec![vec![2], vec![0], vec![]];
+    let mut heap = Lists { references, all: true, ..Lists::default() };
+    let (file, profile) = made(&mut heap, Options::default());
+    assert_eq!((profile.nodes, profile.edges), (3, 2), "object 1 is met by nobody");
+    assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2]).collect::<Vec<_>>(), [12, 0]);
 }
 
 #[test]
