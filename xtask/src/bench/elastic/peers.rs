@@ -144,10 +144,13 @@ impl<M: Malloc> Peer for Blocks<M> {
     }
 }
 
+type Named = unsafe extern "C" fn(*const c_void, usize, *const c_char) -> *mut c_void;
+type Free = unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int;
+
 /// talloc, found while running, so that nobody has to have it.
 pub struct Talloc {
-    named: unsafe extern "C" fn(*const c_void, usize, *const c_char) -> *mut c_void,
-    free: unsafe extern "C" fn(*mut c_void, *const c_char) -> c_int,
+    named: Named,
+    free: Free,
     contexts: Vec<*mut c_void>,
 }
 
@@ -168,7 +171,7 @@ impl Talloc {
             return None;
         }
         // SAFETY: the functions of talloc.h have these types.
-        let (named, free) = unsafe { (std::mem::transmute::<*mut c_void, _>(named), std::mem::transmute::<*mut c_void, _>(free)) };
+        let (named, free) = unsafe { (std::mem::transmute::<*mut c_void, Named>(named), std::mem::transmute::<*mut c_void, Free>(free)) };
         Some(Talloc { named, free, contexts: Vec::new() })
     }
 }
