@@ -1,9 +1,10 @@
 //! `cargo xtask bench recorder`: what recording costs, in the program that is recorded and in all processes until the bundle is
 //! finished, beside heaptrack in the same run.
 //!
-//! Each repetition runs the program plain, under `heaplab record` at each stack depth, and under heaptrack (raw), in this
-//! order, so that a slow minute of the machine falls on all of them; a repetition's differences to its own plain run are what is
-//! reported, as median and range. An event is a malloc, free or realloc, counted by heaplab.
+//! Each repetition runs the program plain, under `heaplab record` at each stack depth, under another build of heaplab where one
+//! is given, and under heaptrack (raw), in this order, so that a slow minute of the machine falls on all of them; a repetition's
+//! differences to its own plain run are what is reported, as median and range. An event is a malloc, free or realloc, counted by
+//! heaplab.
 
 use super::measure::{Spread, Used, read_child, run as run_command, through_child};
 use anyhow::{Context, Result, bail};
@@ -12,7 +13,6 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-const DEPTHS: [u32; 3] = [0, 16, 64];
 const HEAPTRACK: &str = "/usr/lib/heaptrack/libheaptrack_preload.so";
 
 /// Arguments of `cargo xtask bench recorder`.
@@ -27,6 +27,12 @@ pub struct Args {
     /// The heaplab to measure [default: a release build of this tree]
     #[arg(long)]
     heaplab: Option<PathBuf>,
+    /// A heaplab from before a change, measured in the same repetitions
+    #[arg(long)]
+    before: Option<PathBuf>,
+    /// Stack depths
+    #[arg(long, value_delimiter = ',', default_values_t = [0, 16, 64])]
+    depth: Vec<u32>,
 }
 
 /// A program to record.
@@ -41,7 +47,16 @@ struct Program {
 enum Way {
     Plain,
     Heaplab(u32),
+    Before(u32),
     Heaptrack,
+}
+
+/// What is measured, and where it may write.
+struct Bench<'a> {
+    folder: &'a Path,
+    heaplab: &'a Path,
+    before: Option<&'a Path>,
+    ways: Vec<Way>,
 }
 
 /// What one run used.
@@ -54,27 +69,34 @@ struct Run {
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
+    if args.reps == 0 {
+        bail!("--reps 0 measures nothing: 1 or more");
+    }
     let folder = tempfile::tempdir()?;
     let heaplab = match &args.heaplab {
         Some(path) => path.canonicalize().context("--heaplab")?,
         None => release_build()?,
     };
+    let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
     let mut programs = programs(folder.path())?;
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
     let heaptrack = Path::new(HEAPTRACK).exists();
+    let mut ways = vec![Way::Plain];
+    for &depth in &args.depth {
+        ways.push(Way::Heaplab(depth));
+        ways.extend(before.is_some().then_some(Way::Before(depth)));
+    }
+    ways.extend(heaptrack.then_some(Way::Heaptrack));
+    let bench = Bench { folder: folder.path(), heaplab: &heaplab, before: before.as_deref(), ways };
     println!("CPU added, ns an event: median (range) of {} repetitions, each against its own plain run", args.reps);
+    println!("load of the machine before: {}", load());
     let mut threads = Vec::new();
     for program in &programs {
-        let mut ways = vec![Way::Plain];
-        ways.extend(DEPTHS.map(Way::Heaplab));
-        if heaptrack {
-            ways.push(Way::Heaptrack);
-        }
         let mut rows = Vec::new();
         for _ in 0..args.reps {
-            rows.push(ways.iter().map(|&way| measure(folder.path(), &heaplab, program, way)).collect::<Result<Vec<_>>>()?);
+            rows.push(bench.ways.iter().map(|&way| bench.measure(program, way)).collect::<Result<Vec<_>>>()?);
         }
-        threads.push((program.name, report(program, &ways, &rows)));
+        threads.push((program.name, report(program, &bench.ways, &rows)));
     }
     if let [.., (one, Some(of_one)), (two, Some(of_two))] = threads[..]
         && two == "two threads"
@@ -84,7 +106,14 @@ pub fn run(args: &Args) -> Result<()> {
     if !heaptrack {
         println!("heaptrack is not installed: no peer in this run");
     }
+    println!("load of the machine after: {}", load());
     Ok(())
+}
+
+/// The means of running processes over 1, 5 and 15 minutes, so that a busy machine shows in what is printed.
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_else(|_| "not known".into());
+    text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
 pub fn release_build() -> Result<PathBuf> {
@@ -130,38 +159,43 @@ fn repeated(folder: &Path) -> Result<PathBuf> {
     Ok(file)
 }
 
-/// Runs the program in one way.
-fn measure(folder: &Path, heaplab: &Path, program: &Program, way: Way) -> Result<Run> {
-    let used = folder.join("used.json");
-    let bundle = folder.join("run.heaplab");
-    let raw = folder.join("heaptrack.raw");
-    let environment = match way {
-        Way::Heaptrack => vec![format!("LD_PRELOAD={HEAPTRACK}"), format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display())],
-        _ => Vec::new(),
-    };
-    let words = through_child(&used, &environment, &program.command)?;
-    let mut command = match way {
-        Way::Heaplab(depth) => {
-            let mut command = Command::new(heaplab);
-            command.args(["record", "--quiet", "--json", "--force", "--stack-depth", &depth.to_string(), "-o"]).arg(&bundle).arg("--");
-            command.args(&words);
-            command
-        }
-        _ => {
-            let mut command = Command::new(&words[0]);
-            command.args(&words[1..]);
-            command
-        }
-    };
-    let summary = folder.join("summary.json");
-    let input = program.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
-    command.stdin(input?).stdout(Stdio::null()).stderr(File::create(&summary)?);
-    let all = run_command(&mut command).with_context(|| std::fs::read_to_string(&summary).unwrap_or_default())?;
-    let events = match way {
-        Way::Heaplab(_) => events_of(&summary)?,
-        _ => 0,
-    };
-    Ok(Run { target: read_child(&used)?, all, events })
+impl Bench<'_> {
+    /// Runs the program in one way.
+    fn measure(&self, program: &Program, way: Way) -> Result<Run> {
+        let used = self.folder.join("used.json");
+        let raw = self.folder.join("heaptrack.raw");
+        let environment = match way {
+            Way::Heaptrack => vec![format!("LD_PRELOAD={HEAPTRACK}"), format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display())],
+            _ => Vec::new(),
+        };
+        let words = through_child(&used, &environment, &program.command)?;
+        let mut command = match way {
+            Way::Heaplab(depth) => self.recorded(self.heaplab, depth, &words),
+            Way::Before(depth) => self.recorded(self.before.context("no --before")?, depth, &words),
+            Way::Plain | Way::Heaptrack => {
+                let mut command = Command::new(&words[0]);
+                command.args(&words[1..]);
+                command
+            }
+        };
+        let summary = self.folder.join("summary.json");
+        let input = program.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
+        command.stdin(input?).stdout(Stdio::null()).stderr(File::create(&summary)?);
+        let all = run_command(&mut command).with_context(|| std::fs::read_to_string(&summary).unwrap_or_default())?;
+        let events = match way {
+            Way::Heaplab(_) => events_of(&summary)?,
+            _ => 0,
+        };
+        Ok(Run { target: read_child(&used)?, all, events })
+    }
+
+    fn recorded(&self, heaplab: &Path, depth: u32, words: &[OsString]) -> Command {
+        let mut command = Command::new(heaplab);
+        let depth = depth.to_string();
+        command.args(["record", "--quiet", "--json", "--force", "--stack-depth", &depth, "-o"]).arg(self.folder.join("run.heaplab"));
+        command.arg("--").args(words);
+        command
+    }
 }
 
 /// The number of events in the summary's last line.
@@ -186,6 +220,7 @@ fn report(program: &Program, ways: &[Way], rows: &[Vec<Run>]) -> Option<f64> {
         let resident = Spread::of(rows.iter().map(|row| (row[index].target.resident_kib - row[0].target.resident_kib) as f64));
         let name = match way {
             Way::Heaplab(depth) => format!("heaplab, depth {depth}"),
+            Way::Before(depth) => format!("before, depth {depth}"),
             Way::Heaptrack => String::from("heaptrack, raw"),
             Way::Plain => unreachable!("the first way"),
         };
