@@ -95,7 +95,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
-    let moments = moments::requests(&wanted, bundle.tables(), selection)?;
+    let moments = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {

@@ -2,7 +2,7 @@
 
 use crate::choose;
 use anyhow::{Result, bail};
-use heaplab_profile::{Amount, Moment, MomentRequest, MomentStack, Profile};
+use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
 use heaplab_trace::bundle::Selection;
 use heaplab_trace::tables::Tables;
 use serde::Serialize;
@@ -42,14 +42,17 @@ pub struct Change {
     pub requested: Amount,
 }
 
-/// The moments to note while reading.
+/// The moments to note while reading a recording that lasted `duration_ns`.
 ///
 /// # Errors
-/// A moment that nobody knows; the message lists the marks there are.
-pub fn requests(wanted: &[String], tables: &Tables, selection: Selection) -> Result<Vec<MomentRequest>> {
+/// A moment that nobody knows (the message lists the marks there are), or a time in a recording without times.
+pub fn requests(wanted: &[String], tables: &Tables, duration_ns: u64, selection: Selection) -> Result<Vec<MomentRequest>> {
     let mut requests = Vec::new();
     for name in wanted {
         if let choose::Moment::At(at) = choose::moment(tables, selection, name)? {
+            if matches!(at, At::Time(time) if time > 0) && duration_ns == 0 {
+                bail!("`{name}` is a time, and this workload has no time stamps: name peak, end or a mark");
+            }
             requests.push(MomentRequest { name: name.clone(), at });
         }
     }

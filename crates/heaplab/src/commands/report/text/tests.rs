@@ -80,7 +80,7 @@ fn text(wanted: &[&str], between: bool, look: &Look) -> String {
     bundle.verify().unwrap();
     let wanted: Vec<String> = wanted.iter().map(|name| name.to_string()).collect();
     let (selection, peaks) = analysis::select(&bundle, None).unwrap();
-    let requests = moments::requests(&wanted, bundle.tables(), selection).unwrap();
+    let requests = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection).unwrap();
     let analysis = analysis::Analysis { peaks, ..analysis::analyse(&bundle, selection, None, requests).unwrap() };
     let shown = moments::shown(&wanted, between, &analysis.profile).unwrap();
     report(&bundle, &analysis, &shown, look)
@@ -138,8 +138,10 @@ fn what_cannot_be_shown_is_said() {
     let error = analysis::select(&bundle, Some("nobody")).unwrap_err().to_string();
     assert!(error.contains("nobody") && error.contains("10 app, 11 helper"), "{error}");
     let (all, _) = analysis::select(&bundle, Some("all")).unwrap();
-    let error = moments::requests(&["laoded".into()], bundle.tables(), all).unwrap_err().to_string();
+    let error = moments::requests(&["laoded".into()], bundle.tables(), 1, all).unwrap_err().to_string();
     assert!(error.contains("laoded") && error.contains("the marks are: loaded"), "{error}");
+    let error = moments::requests(&["5ms".into()], bundle.tables(), 0, all).unwrap_err().to_string();
+    assert!(error.contains("`5ms` is a time") && error.contains("no time stamps"), "{error}");
     let analysis = analysis::analyse(&bundle, all, None, Vec::new()).unwrap();
     let error = moments::shown(&["end".into(), "peak".into()], true, &analysis.profile).unwrap_err().to_string();
     assert!(error.contains("name the earlier moment first"), "{error}");
