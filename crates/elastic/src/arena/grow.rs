@@ -61,7 +61,7 @@ impl Shared {
 /// that an arena starts where it can go on.
 pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
     let want = growth.wanted_bytes(0, 0);
-    take_chunk(shared, beside, want, want / 6 * 5)
+    take_chunk(shared, beside, want, want / 12 * 11)
 }
 
 /// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.

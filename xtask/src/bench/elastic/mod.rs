@@ -98,8 +98,8 @@ pub fn run(args: &Args) -> Result<()> {
     if wanted("threads") {
         let threads = time::threads(args.repetitions.div_ceil(3))?;
         let measured = format!(
-            "{:.2} times one thread's throughput by the clock (best round {:.2}), {:.2} by CPU time; one thread {:.1} ns an allocation",
-            threads.by_clock, threads.best, threads.by_cpu, threads.one_ns
+            "{:.2} times one thread's throughput by the clock (best round {:.2}), {:.2} by CPU time, {:.2} waits in 1000 allocations; one thread {:.1} ns",
+            threads.by_clock, threads.best, threads.by_cpu, threads.waits_permille, threads.one_ns
         );
         figures.row("two threads, each its own arenas", measured, ">= 1.9 by the clock", threads.by_clock >= 1.9);
         figures.threads = Some(threads);
@@ -120,9 +120,9 @@ fn against_bumpalo(figures: &mut Figures, name: &str, ratio: time::Ratio) {
 
 fn replays(figures: &mut Figures, repetitions: usize) -> Result<()> {
     for name in ["churn", "jruby"] {
-        let recording = workload::recording(name, true)?;
-        for (peer, ratio) in time::replays(&recording, repetitions) {
-            let what = format!("replay of {name}, {} events", recording.steps.len());
+        let events = workload::recording(name, true)?.steps.len();
+        for (peer, ratio) in time::replays(name, repetitions)? {
+            let what = format!("replay of {name}, {events} events");
             let measured = format!(
                 "{:.1} ns an event, {peer} {:.1}; ratio {:.3}, upper limit {:.3}",
                 ratio.ours, ratio.peer, ratio.median, ratio.upper

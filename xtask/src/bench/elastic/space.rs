@@ -47,11 +47,16 @@ pub struct Measured {
 
 /// Runs one heap and order in a fresh process; `None`: the heap is not installed.
 pub fn fresh(heap: &str, order: &str, seed: u64) -> Result<Option<Measured>> {
+    in_child(&format!("{heap},{order},{seed}"))
+}
+
+/// Runs one measurement in a fresh process.
+pub fn in_child<T: serde::de::DeserializeOwned>(spec: &str) -> Result<T> {
     let mut command = Command::new(std::env::current_exe()?);
-    command.args(["bench", "elastic", "--child", &format!("{heap},{order},{seed}")]);
+    command.args(["bench", "elastic", "--child", spec]);
     let output = command.output().context("cannot start this program again")?;
     if !output.status.success() {
-        bail!("{heap}, {order}: {}", String::from_utf8_lossy(&output.stderr));
+        bail!("{spec}: {}", String::from_utf8_lossy(&output.stderr));
     }
     Ok(serde_json::from_slice(&output.stdout)?)
 }
@@ -60,6 +65,10 @@ pub fn fresh(heap: &str, order: &str, seed: u64) -> Result<Option<Measured>> {
 pub fn child(spec: &str) -> Result<()> {
     let mut fields = spec.splitn(3, ',');
     let (Some(heap), Some(order), Some(seed)) = (fields.next(), fields.next(), fields.next()) else { bail!("{spec:?}") };
+    if heap == "replay" {
+        println!("{}", super::time::replay_child(order, seed)?);
+        return Ok(());
+    }
     let seed = seed.parse()?;
     let measured = match heap {
         "elastic" => {

@@ -169,11 +169,23 @@ pub struct Threads {
     pub by_cpu: f64,
     /// The best round by the clock: the least disturbed.
     pub best: f64,
+    /// How often a thread of two gave its core up by itself in a thousand allocations: waiting for the lock, or for the kernel.
+    pub waits_permille: f64,
 }
 
-/// Fills and drops arenas of twenty blocks; returns ns by clock and by CPU.
-fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64) {
-    let (clock, cpu) = (Instant::now(), cpu_ns());
+/// Times this thread gave its core up by itself.
+fn waits() -> i64 {
+    // SAFETY: a rusage of zeros is valid, and the call fills it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_nvcsw
+    }
+}
+
+/// Fills and drops arenas of twenty blocks; returns ns by clock and by CPU, and waits, an allocation.
+fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64, f64) {
+    let (clock, cpu, before) = (Instant::now(), cpu_ns(), waits());
     let mut arenas = Vec::with_capacity(100);
     for _ in 0..rounds {
         for sizes in sizes.chunks(20) {
@@ -187,14 +199,15 @@ fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64) {
     }
     arenas.clear();
     let allocations = (rounds * sizes.len()) as f64;
-    (clock.elapsed().as_nanos() as f64 / allocations, (cpu_ns() - cpu) as f64 / allocations)
+    let waited = (waits() - before) as f64 / allocations;
+    (clock.elapsed().as_nanos() as f64 / allocations, (cpu_ns() - cpu) as f64 / allocations, waited)
 }
 
 /// See [`Threads`].
 pub fn threads(repetitions: usize) -> Result<Threads> {
     let sizes = sizes(200_000, 116, 3)?;
     let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 }, ..Options::default() })?;
-    let (mut by_clock, mut by_cpu, mut ones) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut by_clock, mut by_cpu, mut ones, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repetitions {
         let one = many(&space, &sizes, 4);
         let two = std::thread::scope(|scope| {
@@ -204,13 +217,14 @@ pub fn threads(repetitions: usize) -> Result<Threads> {
         by_clock.push(one.0 / two[0].0 + one.0 / two[1].0);
         by_cpu.push(one.1 / two[0].1 + one.1 / two[1].1);
         ones.push(one.0);
+        waits.push((two[0].2 + two[1].2) / 2.0 * 1000.0);
     }
-    for values in [&mut by_clock, &mut by_cpu, &mut ones] {
+    for values in [&mut by_clock, &mut by_cpu, &mut ones, &mut waits] {
         values.sort_by(f64::total_cmp);
     }
     let middle = repetitions / 2;
     let best = by_clock[repetitions - 1];
-    Ok(Threads { one_ns: ones[middle], by_clock: by_clock[middle], by_cpu: by_cpu[middle], best })
+    Ok(Threads { one_ns: ones[middle], by_clock: by_clock[middle], by_cpu: by_cpu[middle], best, waits_permille: waits[middle] })
 }
 
 /// Replays a recording; every block's first word is written. ns an event.
@@ -259,25 +273,35 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// Replays of one recording on several heaps, ns an event: the heap, and the pairs with ours.
-pub fn replays(recording: &Recording, repetitions: usize) -> Vec<(&'static str, Ratio)> {
-    let mut blocks = vec![std::ptr::null_mut(); recording.blocks.len()];
-    let mut pairs: [Vec<(f64, f64)>; 3] = Default::default();
-    // One space for all rounds, as the mallocs have one heap.
-    let mut elastic = Elastic::new(Growth::STANDARD, Reclaim::default());
-    for repetition in 0..=repetitions {
-        let ours = replay(&mut elastic, recording, &mut blocks);
-        let peers = [
-            replay(&mut Blocks(Mimalloc), recording, &mut blocks),
-            replay(&mut Blocks(Glibc), recording, &mut blocks),
-            replay(&mut Bumpalo::default(), recording, &mut blocks),
-        ];
-        for (pairs, peer) in pairs.iter_mut().zip(peers) {
-            // The first round warms up.
-            if repetition > 0 {
-                pairs.push((ours, peer));
-            }
+/// What a recording is replayed on: ours, which keeps its memory while it runs (as mimalloc does), its peers, and ours with
+/// the default policy, which gives memory back when arenas die.
+pub const REPLAYED: [&str; 5] = ["elastic", "mimalloc", "glibc", "bumpalo", "elastic giving back at return"];
+
+/// Replays of one recording, ns an event, each in a fresh process: the peer, and the pairs with ours.
+pub fn replays(name: &str, repetitions: usize) -> Result<Vec<(&'static str, Ratio)>> {
+    let mut pairs: [Vec<(f64, f64)>; 4] = Default::default();
+    for _ in 0..repetitions {
+        let mut ns = [0.0; REPLAYED.len()];
+        for (ns, heap) in ns.iter_mut().zip(REPLAYED) {
+            *ns = super::space::in_child(&format!("replay,{heap},{name}"))?;
+        }
+        for (pairs, peer) in pairs.iter_mut().zip(&ns[1..]) {
+            pairs.push((ns[0], *peer));
         }
     }
-    ["mimalloc", "glibc", "bumpalo"].into_iter().zip(pairs.iter().map(|pairs| Ratio::of(pairs))).collect()
+    Ok(REPLAYED[1..].iter().copied().zip(pairs.iter().map(|pairs| Ratio::of(pairs))).collect())
+}
+
+/// The other side of [`replays`]: one replay on memory that nothing has touched.
+pub fn replay_child(heap: &str, name: &str) -> Result<f64> {
+    let recording = super::workload::recording(name, true)?;
+    // The driver's own table is not what is measured.
+    let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
+    Ok(match heap {
+        "elastic" => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
+        "mimalloc" => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
+        "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
+        "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
+        _ => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
+    })
 }
