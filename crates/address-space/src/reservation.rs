@@ -36,6 +36,9 @@ pub struct Options {
     /// Keep the kernel from backing the range with huge pages, which would give a whole one for the first byte touched
     /// and have to split it to take one page back.
     pub no_huge_pages: bool,
+    /// Ask the kernel to back the range with huge pages where it can (`MADV_HUGEPAGE`): far fewer faults, and more resident than
+    /// committed. Ignored with [`Options::no_huge_pages`].
+    pub huge_pages: bool,
     /// Calls that fail, for tests.
     pub faults: Option<Arc<Faults>>,
 }
@@ -94,7 +97,10 @@ impl Reservation {
         let base = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
         if options.no_huge_pages {
             // SAFETY: the mapping was just made and nobody else has it.
-            unsafe { system::no_huge_pages(base.as_ptr(), reserved_bytes) };
+            unsafe { system::advise_huge_pages(base.as_ptr(), reserved_bytes, false) };
+        } else if options.huge_pages {
+            // SAFETY: as above.
+            unsafe { system::advise_huge_pages(base.as_ptr(), reserved_bytes, true) };
         }
         Ok(Reservation {
             base,

@@ -97,13 +97,14 @@ mod kernel {
         Ok(unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxPopulateWrite) }?)
     }
 
-    /// Asks that the range be backed by pages of the basic size only. A kernel without huge pages refuses, which is as good.
+    /// Asks that the range be backed by huge pages, or by pages of the basic size only. A kernel without huge pages refuses either.
     ///
     /// # Safety
     /// The range lies in a mapping that the caller owns.
-    pub unsafe fn no_huge_pages(start: *mut u8, bytes: usize) {
+    pub unsafe fn advise_huge_pages(start: *mut u8, bytes: usize, wanted: bool) {
+        let advice = if wanted { Advice::LinuxHugepage } else { Advice::LinuxNoHugepage };
         // SAFETY: the caller's promise; the advice changes no content.
-        let _ = unsafe { rustix::mm::madvise(start as *mut c_void, bytes, Advice::LinuxNoHugepage) };
+        let _ = unsafe { rustix::mm::madvise(start as *mut c_void, bytes, advice) };
     }
 }
 
@@ -147,7 +148,7 @@ mod kernel {
         Ok(())
     }
 
-    pub unsafe fn no_huge_pages(_: *mut u8, _: usize) {}
+    pub unsafe fn advise_huge_pages(_: *mut u8, _: usize, _: bool) {}
 }
 
 pub(crate) use kernel::*;

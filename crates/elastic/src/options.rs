@@ -72,7 +72,8 @@ pub struct Options {
     pub reclaim: Reclaim,
     /// How much may be committed; share one between spaces, or keep it to change it later. Default: no limit.
     pub limit: Option<Arc<CommitLimit>>,
-    /// Let the kernel back the space with huge pages where it wants to: faster to fill, but it then gives 2 MB for a byte. Default: no.
+    /// Ask the kernel for huge pages: several times faster to fill at first, but it then gives 2 MB for a byte, so that more is resident
+    /// than committed until a trim splits them. mimalloc asks for them by default. Default: no.
     pub huge_pages: bool,
     /// Aids against memory errors.
     pub debug: Debug,

@@ -56,6 +56,7 @@ impl Space {
                 align_bytes: shape.root_bytes(),
                 limit: options.limit.clone(),
                 no_huge_pages: !options.huge_pages,
+                huge_pages: options.huge_pages,
                 faults: options.faults.clone(),
                 ..ReservationOptions::default()
             },

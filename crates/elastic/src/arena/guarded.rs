@@ -21,6 +21,8 @@ const GONE: u64 = 0xdead_b10c_dead_b10c;
 struct Tail {
     /// [`ALIVE`] or [`GONE`], mixed with the tail's address. First, because an overrun reaches it first.
     canary: Cell<u64>,
+    /// The block itself, as a pointer that may write to it.
+    block: *mut u8,
     bytes: usize,
     prev: Cell<*const Tail>,
     next: Cell<*const Tail>,
@@ -63,16 +65,12 @@ impl Tail {
         state ^ ptr::from_ref(self).addr() as u64
     }
 
-    fn block(&self) -> *mut u8 {
-        ptr::from_ref(self).cast::<u8>().cast_mut().wrapping_sub(self.bytes)
-    }
-
     fn check(&self) -> Result<(), Overwritten> {
         let found = self.canary.get();
         if found == self.canary(ALIVE) || found == self.canary(GONE) {
             return Ok(());
         }
-        Err(Overwritten { address: self.block().addr(), bytes: self.bytes, expected: self.canary(ALIVE), found })
+        Err(Overwritten { address: self.block.addr(), bytes: self.bytes, expected: self.canary(ALIVE), found })
     }
 }
 
@@ -112,7 +110,7 @@ impl Arena {
         if self.shared().options.debug.poison {
             for tail in self.tails() {
                 // SAFETY: the block lies below its tail and nobody uses it any more.
-                unsafe { tail.block().write_bytes(POISON, tail.bytes) };
+                unsafe { tail.block.write_bytes(POISON, tail.bytes) };
             }
         }
         let mut guard = self.debug_head().guards.get();
@@ -141,7 +139,13 @@ impl Arena {
         let last = self.debug_head().last.get();
         // SAFETY: the tail lies behind the block, in memory that was taken for it.
         let tail = unsafe {
-            place.write(Tail { canary: Cell::new(0), bytes: size, prev: Cell::new(last), next: Cell::new(ptr::null()) });
+            place.write(Tail {
+                canary: Cell::new(0),
+                block: block.as_ptr(),
+                bytes: size,
+                prev: Cell::new(last),
+                next: Cell::new(ptr::null()),
+            });
             &*place
         };
         tail.canary.set(tail.canary(ALIVE));

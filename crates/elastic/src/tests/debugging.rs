@@ -1,6 +1,8 @@
 //! Aids against memory errors: each finds what it is for.
 
-use super::{is_empty, layout, small};
+#[cfg(not(miri))]
+use super::is_empty;
+use super::{layout, small};
 use crate::{Arena, Debug, Growth, Options, Space};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -74,7 +76,7 @@ fn a_write_beyond_a_guarded_block_faults() {
             libc::signal(libc::SIGSEGV, libc::SIG_DFL);
             // The block, then its tail, then the page behind.
             block.write_bytes(1, 40);
-            block.add(40 + 64).write_volatile(1);
+            block.add(40 + 128).write_volatile(1);
             libc::_exit(0);
         }
         let mut status = 0;

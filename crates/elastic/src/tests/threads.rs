@@ -3,6 +3,7 @@
 use super::{is_empty, layout, small};
 use crate::{Arena, Growth, Options, Reclaim, Space};
 use std::ptr::NonNull;
+#[cfg(not(miri))]
 use std::time::{Duration, Instant};
 
 /// splitmix64.

@@ -88,8 +88,13 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if wanted("fresh") {
         for (name, count) in [("fresh, 20 k blocks", 20_000), ("fresh, 1 M blocks", 1_000_000)] {
-            let ratio = time::fresh(count, args.repetitions)?;
-            against_bumpalo(&mut figures, name, ratio);
+            against_bumpalo(&mut figures, name, time::fresh(count, false, args.repetitions)?);
+            let huge = time::fresh(count, true, args.repetitions)?;
+            println!(
+                "      {name}, in huge pages: {:.2} ns, bumpalo {:.2}; ratio {:.3}, upper limit {:.3}",
+                huge.ours, huge.peer, huge.median, huge.upper
+            );
+            figures.ratios.push((format!("{name}, in huge pages"), huge));
         }
     }
     if wanted("replay") {

@@ -52,8 +52,16 @@ pub struct Elastic {
 impl Elastic {
     /// A space of its own.
     pub fn new(growth: Growth, reclaim: Reclaim) -> Elastic {
-        let space = Space::new(Options { reclaim, ..Options::default() }).expect("address space");
-        Elastic { space, growth, arenas: Vec::new() }
+        Elastic::with(growth, Options { reclaim, ..Options::default() })
+    }
+
+    /// Set to speed as mimalloc is by default: memory is kept until a trim, and asked for in huge pages.
+    pub fn fast(growth: Growth) -> Elastic {
+        Elastic::with(growth, Options { reclaim: Reclaim::AtTrim, huge_pages: true, ..Options::default() })
+    }
+
+    fn with(growth: Growth, options: Options) -> Elastic {
+        Elastic { space: Space::new(options).expect("address space"), growth, arenas: Vec::new() }
     }
 }
 

@@ -121,9 +121,9 @@ pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
 }
 
 /// A new arena each time, on memory that the kernel has to give first, beside a new `Bump`.
-pub fn fresh(count: usize, repetitions: usize) -> Result<Ratio> {
+pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Ratio> {
     let sizes = sizes(count, usize::MAX, 7)?;
-    let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
+    let space = Space::new(Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() })?;
     let mut pairs = Vec::new();
     for repetition in 0..repetitions {
         let ours = || -> Result<f64> {
@@ -273,13 +273,13 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// What a recording is replayed on: ours, which keeps its memory while it runs (as mimalloc does), its peers, and ours with
-/// the default policy, which gives memory back when arenas die.
-pub const REPLAYED: [&str; 5] = ["elastic", "mimalloc", "glibc", "bumpalo", "elastic giving back at return"];
+/// What a recording is replayed on: ours set to speed as mimalloc is (it keeps its memory, in huge pages), the peers, and
+/// ours in small pages, and as it is by default, giving memory back when arenas die.
+pub const REPLAYED: [&str; 6] = ["elastic", "mimalloc", "glibc", "bumpalo", "elastic in small pages", "elastic by default"];
 
 /// Replays of one recording, ns an event, each in a fresh process: the peer, and the pairs with ours.
 pub fn replays(name: &str, repetitions: usize) -> Result<Vec<(&'static str, Ratio)>> {
-    let mut pairs: [Vec<(f64, f64)>; 4] = Default::default();
+    let mut pairs: [Vec<(f64, f64)>; 5] = Default::default();
     for _ in 0..repetitions {
         let mut ns = [0.0; REPLAYED.len()];
         for (ns, heap) in ns.iter_mut().zip(REPLAYED) {
@@ -298,7 +298,8 @@ pub fn replay_child(heap: &str, name: &str) -> Result<f64> {
     // The driver's own table is not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
     Ok(match heap {
-        "elastic" => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
+        "elastic" => replay(&mut Elastic::fast(Growth::STANDARD), &recording, &mut blocks),
+        "elastic in small pages" => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
         "mimalloc" => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),

@@ -35,6 +35,7 @@ impl Node {
             align_bytes: root_bytes,
             limit: source.limit.clone(),
             no_huge_pages: false,
+            huge_pages: false,
             faults: source.faults.clone(),
         };
         let memory = Reservation::new(bytes, &options)?;
