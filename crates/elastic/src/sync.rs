@@ -1,6 +1,7 @@
 //! The lock around the pool: std's, or loom's where every interleaving is tried.
 //!
-//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib --release loom`.
+//! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
+//! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
 
 #[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -18,11 +18,12 @@ use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
-/// Enlarging in place goes by this share of what the arena has, and by this many lines at least.
+/// Enlarging in place goes by this share of what the arena has, of the chunk it would take next, and by this many lines at least.
 const ENLARGE_SHARE: u32 = 16;
+const ENLARGE_CHUNK_SHARE: usize = 4;
 const ENLARGE_LINES: u32 = 2;
 /// A large chunk's committed part grows by this share of what the arena has, up to this much.
-const COMMIT_SHARE: usize = 16;
+const COMMIT_SHARE: usize = 64;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// From this size on a fresh part is given its pages in one call instead of a fault a page.
 const POPULATE_BYTES: usize = 32 << 10;
@@ -219,7 +220,8 @@ impl Arena {
                 if missing_lines >= GRANULE_LINES {
                     return Ok(None);
                 }
-                let want = (head.owned_lines.get() / ENLARGE_SHARE).max(ENLARGE_LINES).max(missing_lines);
+                let policy = shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
+                let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
                 let first = chunk.top - chunk.lines;
                 let Some(lines) = lock(&shared.pool).take_below(first, missing_lines, want) else {
                     return Ok(None);

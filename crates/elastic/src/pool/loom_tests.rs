@@ -1,7 +1,7 @@
 //! The pool behind its lock, every interleaving of two threads tried: what is claimed by one that reclaims is never handed
 //! to one that allocates, and the books add up.
 //!
-//! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib --release loom`
+//! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 
 use super::shape::Shape;
 use super::{Claim, Memory, Pool};

@@ -131,10 +131,11 @@ impl Pool {
     }
 
     /// Takes at least `need` and at most `want` lines in one granule: from the granule whose longest free run is the
-    /// shortest of at least `hole` lines, or from a new one.
+    /// shortest of at least `hole` lines, or from a new one. With a `hole` of 0 the wanted length is tried first, so that what
+    /// comes next may fit too, and then any hole that holds `need`, before a new granule is taken.
     pub fn take_lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
         debug_assert!(0 < need && need <= want.min(GRANULE_LINES));
-        let found = self.holes.best(hole.max(need));
+        let found = if hole == 0 { self.holes.best(want).or_else(|| self.holes.best(need)) } else { self.holes.best(hole.max(need)) };
         let (granule, run) = match found {
             Some(found) => found,
             None => match self.take_granule(memory) {
