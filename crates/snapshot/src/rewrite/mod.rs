@@ -6,10 +6,12 @@
 mod convert;
 mod ladder;
 mod redact;
+mod trim;
 
 pub use convert::{Target, convert};
 pub use ladder::{Ladder, ladder};
 pub use redact::{Identifiers, Keep, Redacted, Redaction, redact};
+pub use trim::{Trimmed, Trimming, trim};
 
 use crate::names::{Hash, StringId, StringsFull, StringsStorage};
 use crate::rows::{Damage, Rows, TraceStep};

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::Snapshot;
+use crate::analysis::{Analysis, Options};
 use crate::names::Hash;
 use crate::validate::validate;
 use crate::write::{Counts, EdgeName, Layout, Node, edge_type};
@@ -111,4 +112,104 @@ fn a_ladder_has_what_it_says() {
     }
     assert!(matches!(ladder(&Rows::find(&bytes).unwrap(), 0, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
     assert!(matches!(ladder(&Rows::find(&bytes).unwrap(), 1 << 40, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
+}
+
+/// A root, two holders, three sessions that hold two strings each (one shared by all), and 50 others.
+fn sessions() -> Vec<u8> {
+    let others = 50;
+    let counts = Counts { nodes: 10 + others, edges: 11 + others, trace_functions: 0 };
+    let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
+    let mut name = |text: &str| writer.string(text).unwrap();
+    let [root, holder, session, own, shared, other] = ["", "Holder", "Session", "own", "shared", "Other"].map(&mut name);
+    let mut node = |node_type, name, id, self_size, edge_count| {
+        writer.node(&Node { edge_count, ..Node::new(node_type, name, id, self_size) }).unwrap();
+    };
+    node(9, root, 1, 0, 2 + others);
+    (0..2).for_each(|holder_number| node(3, holder, 3 + holder_number * 2, 16, if holder_number == 0 { 3 } else { 0 }));
+    (0..3).for_each(|number| node(3, session, 11 + number * 2, 32, 2));
+    (0..3).for_each(|number| node(2, own, 21 + number * 2, 100, 0));
+    node(2, shared, 31, 1000, 0);
+    (0..others).for_each(|number| node(3, other, 101 + number * 2, 8, 0));
+    let mut edge = |from, to| writer.edge(from, edge_type::ELEMENT, EdgeName::Index(to), to).unwrap();
+    (1..3).chain(10..10 + others).for_each(|to| edge(0, to));
+    (3..6).for_each(|to| edge(1, to));
+    (3..6).for_each(|session| {
+        edge(session, session + 3);
+        edge(session, 9);
+    });
+    writer.finish().unwrap().0
+}
+
+#[test]
+fn a_class_is_kept_with_what_it_retains_and_its_ways() {
+    let bytes = sessions();
+    let snapshot = Snapshot::read(&bytes).unwrap();
+    let analysis = Analysis::of(&snapshot, &Options::default());
+    let trimming = Trimming { objects: &[3, 4, 5], referrers_max: 10 };
+    let (small, trimmed) = trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    // The root, the holder that leads to them, three sessions, their own strings. What they share is retained by the holder.
+    assert_eq!((trimmed.nodes, trimmed.edges), ((8, 60), (7, 61)));
+    let (nodes, edges) = lists(&small);
+    let ids: Vec<u32> = nodes.iter().map(|node| node.2).collect();
+    assert_eq!((ids, edges.len()), (vec![1, 3, 11, 13, 15, 21, 23, 25], 7));
+    let small_snapshot = Snapshot::read(&small).unwrap();
+    let small_analysis = Analysis::of(&small_snapshot, &Options::default());
+    for node in [11, 13, 15] {
+        let (before, after) = (snapshot.graph.node_by_id(node).unwrap(), small_snapshot.graph.node_by_id(node).unwrap());
+        assert_eq!(analysis.retained_size(before), small_analysis.retained_size(after));
+        assert_eq!(analysis.distance(before), small_analysis.distance(after));
+    }
+    // The holder retains all of it, what is shared too.
+    let trimming = Trimming { objects: &[1], referrers_max: 10 };
+    let (_, trimmed) = trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+    assert_eq!(trimmed.nodes.0, 9);
+    let nothing = Trimming { objects: &[], referrers_max: 10 };
+    assert_eq!(trim(&Rows::find(&bytes).unwrap(), &analysis, &nothing, Vec::new(), &mut quiet).unwrap().1.nodes.0, 1);
+    let beyond = Trimming { objects: &[60], referrers_max: 10 };
+    assert!(matches!(trim(&Rows::find(&bytes).unwrap(), &analysis, &beyond, Vec::new(), &mut quiet), Err(RewriteError::Asked(_))));
+    let other = heap();
+    assert!(matches!(
+        trim(&Rows::find(&other).unwrap(), &analysis, &trimming_of_none(), Vec::new(), &mut quiet),
+        Err(RewriteError::Asked(_))
+    ));
+}
+
+fn trimming_of_none() -> Trimming<'static> {
+    Trimming { objects: &[], referrers_max: 0 }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(64))]
+    #[test]
+    fn what_was_retained_stays_retained(
+        targets in proptest::collection::vec(proptest::collection::vec(0u64..40, 0..4), 40),
+        asked in proptest::collection::vec(1u32..40, 1..4),
+        referrers_max in 0usize..4,
+    ) {
+        let edges: usize = targets.iter().map(Vec::len).sum();
+        let counts = Counts { nodes: 40, edges: edges as u64, trace_functions: 0 };
+        let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
+        let name = writer.string("Thing").unwrap();
+        for (ordinal, list) in targets.iter().enumerate() {
+            let node_type = if ordinal == 0 { 9 } else { 3 };
+            writer.node(&Node { edge_count: list.len() as u64, ..Node::new(node_type, name, ordinal as u64 * 2 + 1, 8) }).unwrap();
+        }
+        for (ordinal, list) in targets.iter().enumerate() {
+            for target in list {
+                writer.edge(ordinal as u64, edge_type::PROPERTY, EdgeName::Text(name), *target).unwrap();
+            }
+        }
+        let bytes = writer.finish().unwrap().0;
+        let snapshot = Snapshot::read(&bytes).unwrap();
+        let analysis = Analysis::of(&snapshot, &Options::default());
+        let trimming = Trimming { objects: &asked, referrers_max };
+        let (small, _) = trim(&Rows::find(&bytes).unwrap(), &analysis, &trimming, Vec::new(), &mut quiet).unwrap();
+        let small_snapshot = Snapshot::read(&small).unwrap();
+        let small_analysis = Analysis::of(&small_snapshot, &Options::default());
+        for node in &asked {
+            let new = small_snapshot.graph.node_by_id(snapshot.graph.id(*node)).unwrap();
+            proptest::prop_assert!(small_analysis.retained_size(new) >= analysis.retained_size(*node));
+            proptest::prop_assert_eq!(small_analysis.distance(new), analysis.distance(*node));
+        }
+    }
 }

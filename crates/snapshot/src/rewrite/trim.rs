@@ -1,0 +1,154 @@
+//! `trim`: what a question about some objects needs, as a snapshot that can be attached to a bug.
+//!
+//! Kept are the objects asked for, all that they retain (what they dominate), who refers to them, and of each of those a shortest path from the roots and the chain of dominators;
+//! with all references between what is kept, and the root. Ids stay, so that a trimmed file can be compared with another.
+//!
+//! What an object asked for retained in the original it retains in the trimmed file. It may retain more there: what other
+//! holders shared with it, where those holders were not kept. [`Trimmed`] counts what was left out.
+
+use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use crate::analysis::Analysis;
+use crate::graph::{Node as GraphNode, Retainers};
+use crate::names::{Hash, StringId, StringsStorage};
+use crate::rows::Rows;
+use crate::write::{Counts, EdgeName, Node, Writer, Written};
+use std::io::Write;
+
+/// What is asked for, and how much around it is wanted.
+#[derive(Clone, Debug)]
+pub struct Trimming<'a> {
+    /// The objects.
+    pub objects: &'a [GraphNode],
+    /// Referrers of each object that are kept with their paths, the nearest first.
+    pub referrers_max: usize,
+}
+
+/// What was kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Trimmed {
+    /// Nodes, of so many.
+    pub nodes: (u64, u64),
+    /// Edges, of so many.
+    pub edges: (u64, u64),
+    /// The file.
+    pub written: Written,
+}
+
+/// Writes what is asked for. `analysis` must be that of the same file.
+pub fn trim<W: Write>(
+    rows: &Rows<'_>,
+    analysis: &Analysis<'_, '_>,
+    trimming: &Trimming<'_>,
+    sink: W,
+    progress: Progress<'_>,
+) -> Result<(W, Trimmed), RewriteError> {
+    let graph = &analysis.snapshot().graph;
+    if graph.node_count() as u64 != rows.counts.nodes || graph.edge_count() as u64 != rows.counts.edges {
+        return Err(RewriteError::Asked("the analysis is that of another file".to_owned()));
+    }
+    if let Some(node) = trimming.objects.iter().find(|node| **node as usize >= graph.node_count()) {
+        return Err(RewriteError::Asked(format!("no node {node} in this file")));
+    }
+    let kept = kept(analysis, trimming);
+    // Old ordinal -> new.
+    let mut ordinals = Vec::with_capacity(kept.len());
+    let mut next = 0u32;
+    for keep in &kept {
+        ordinals.push(if *keep { next } else { u32::MAX });
+        next += u32::from(*keep);
+    }
+    let new = |node: u64| ordinals[node as usize];
+    let mut edge_counts = vec![0u32; kept.len()];
+    let mut edges = rows.edges();
+    while let Some(edge) = edges.read()? {
+        if new(edge.from) != u32::MAX && new(edge.to) != u32::MAX {
+            edge_counts[edge.from as usize] += 1;
+        }
+    }
+    let edge_total = edge_counts.iter().map(|count| u64::from(*count)).sum();
+    let counts = Counts { nodes: u64::from(next), edges: edge_total, ..rows.counts };
+    let originals = FileStrings::read(rows)?;
+    let mut numbers = vec![None; originals.strings.len()];
+    let mut name = |strings: &mut StringsStorage, name: StringId| -> Result<StringId, RewriteError> {
+        let number = originals.of_file[name.0 as usize];
+        if let Some(known) = numbers[number.0 as usize] {
+            return Ok(known);
+        }
+        let given = strings.intern_bytes(originals.strings.bytes_of(number))?;
+        numbers[number.0 as usize] = Some(given);
+        Ok(given)
+    };
+    let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, StringsStorage::new(Hash::Mixed))?;
+    let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
+    let mut nodes = rows.nodes();
+    for (keep, edge_count) in kept.iter().zip(&edge_counts) {
+        ticker.tick();
+        let Some(node) = nodes.read()? else { break };
+        if *keep {
+            let name = name(writer.strings(), node.name)?;
+            writer.node(&Node { name, edge_count: u64::from(*edge_count), ..node })?;
+        }
+    }
+    let mut edges = rows.edges();
+    while let Some(edge) = edges.read()? {
+        ticker.tick();
+        let (from, to) = (new(edge.from), new(edge.to));
+        if from == u32::MAX || to == u32::MAX {
+            continue;
+        }
+        let name = match edge.name {
+            EdgeName::Text(text) => EdgeName::Text(name(writer.strings(), text)?),
+            index => index,
+        };
+        writer.edge(u64::from(from), edge.edge_type, name, u64::from(to))?;
+    }
+    copy_small_lists(rows, &mut writer, name, |node, places| places.extend(Some(new(node)).filter(|new| *new != u32::MAX).map(u64::from)))?;
+    let (sink, written) = writer.finish()?;
+    Ok((sink, Trimmed { nodes: (counts.nodes, rows.counts.nodes), edges: (counts.edges, rows.counts.edges), written }))
+}
+
+/// Which nodes are kept.
+fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
+    let graph = &analysis.snapshot().graph;
+    let mut kept = retained_by(analysis, trimming.objects);
+    let backward = Retainers::of(graph);
+    let mut keep_with_way = |node: GraphNode| {
+        kept[node as usize] = true;
+        for step in analysis.shortest_path(&backward, node) {
+            kept[step.from as usize] = true;
+        }
+        for dominator in analysis.dominator_chain(node) {
+            kept[dominator as usize] = true;
+        }
+    };
+    for object in trimming.objects {
+        keep_with_way(*object);
+        for retaining in analysis.retainers(&backward, *object).into_iter().take(trimming.referrers_max) {
+            keep_with_way(retaining.from);
+        }
+    }
+    kept[graph.root() as usize] = true;
+    kept
+}
+
+/// The objects and what they dominate.
+fn retained_by(analysis: &Analysis<'_, '_>, objects: &[GraphNode]) -> Vec<bool> {
+    let graph = &analysis.snapshot().graph;
+    // None: not known yet.
+    let mut retained = vec![None; graph.node_count()];
+    retained[graph.root() as usize] = Some(false);
+    objects.iter().for_each(|object| retained[*object as usize] = Some(true));
+    let mut chain = Vec::new();
+    for node in graph.nodes() {
+        let mut at = node;
+        let answer = loop {
+            if let Some(known) = retained[at as usize] {
+                break known;
+            }
+            chain.push(at);
+            at = analysis.dominator(at);
+        };
+        chain.drain(..).for_each(|node| retained[node as usize] = Some(answer));
+    }
+    retained.into_iter().map(|retained| retained == Some(true)).collect()
+}
