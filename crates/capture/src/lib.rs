@@ -4,8 +4,8 @@
 //! here each goes to disk as it arrives, so that this side stays small whatever the size, and what arrived before the target died is kept
 //! under a name of its own (`NAME.part`). The file has its own name only when it is complete.
 //!
-//! No general WebSocket or DevTools client: one connection, no TLS, no extensions, one command at a time; that is 400 lines, and messages
-//! and waits are bounded (a message by [`websocket::MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
+//! No general DevTools client: one connection, no TLS, one command at a time. Messages and waits are bounded (a message by
+//! [`MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
 //!
 //! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler and Runtime domains, Node's `SIGUSR1`.
 //!
@@ -25,22 +25,22 @@ mod error;
 mod http;
 mod process;
 mod protocol;
-mod sha1;
 pub mod take;
 pub mod watch;
-pub mod websocket;
+mod websocket;
 
 pub use address::Address;
 pub use endpoint::{Endpoint, Page};
 pub use error::CaptureError;
 pub use protocol::Connection;
+pub use websocket::MESSAGE_BYTES_LIMIT;
 
 use std::time::Duration;
 
 /// How long to wait.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// To be connected to, and for an inspector to begin to listen.
+    /// To be connected to, for an inspector to begin to listen, and for it to say what it has.
     pub connect: Duration,
     /// Without any message while an answer is due. V8 reports its progress while it walks the heap, but not while it collects garbage first.
     pub silence: Duration,

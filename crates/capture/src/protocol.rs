@@ -11,7 +11,6 @@ use std::time::Duration;
 pub struct Connection {
     socket: WebSocket,
     commands: u64,
-    message: Vec<u8>,
     silence: Duration,
 }
 
@@ -61,7 +60,7 @@ impl Connection {
     /// Nobody listens there, or it is no inspector.
     pub fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, CaptureError> {
         let socket = WebSocket::open(&endpoint.address, options)?;
-        Ok(Connection { socket, commands: 0, message: Vec::new(), silence: options.silence })
+        Ok(Connection { socket, commands: 0, silence: options.silence })
     }
 
     /// Sends a command and gives its answer; `event` takes what comes before it.
@@ -76,11 +75,12 @@ impl Connection {
     ) -> Result<Value, CaptureError> {
         self.commands += 1;
         let command = json!({"id": self.commands, "method": method, "params": parameters}).to_string();
-        self.socket.send(&command).map_err(|lost| self.lost(lost, method))?;
+        self.socket.send(command).map_err(|lost| self.lost(lost, method))?;
         loop {
-            self.socket.receive(&mut self.message).map_err(|lost| self.lost(lost, method))?;
+            let message = self.socket.receive().map_err(|lost| self.lost(lost, method))?;
             let incoming: Incoming =
-                serde_json::from_slice(&self.message).map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))?;
+                serde_json::from_str(&message).map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))?;
+            drop(message);
             match (incoming.id, incoming.method, incoming.error) {
                 (Some(id), _, Some(refusal)) if id == self.commands => {
                     return Err(CaptureError::Refused { method: method.into(), message: refusal.message });

@@ -10,6 +10,7 @@ use serde_json::json;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -107,7 +108,9 @@ impl Sink {
         if fs::metadata(path).is_ok_and(|metadata| metadata.is_dir()) {
             return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "the snapshot's name is that of a folder")));
         }
-        Ok(Sink { file: File::create(&part).map_err(failed)?, path: path.into(), part, bytes: 0, last: 0 })
+        // A heap has secrets in it: for its owner alone, as Node writes its own snapshots.
+        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part).map_err(failed)?;
+        Ok(Sink { file, path: path.into(), part, bytes: 0, last: 0 })
     }
 
     fn write(&mut self, text: &str) -> Result<(), CaptureError> {

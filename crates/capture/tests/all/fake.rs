@@ -2,7 +2,7 @@
 
 use crate::server::{answer, serve};
 use heaplab_capture::take::{self, Request, part_of};
-use heaplab_capture::{CaptureError, Connection, Endpoint, Options};
+use heaplab_capture::{CaptureError, Connection, Endpoint, MESSAGE_BYTES_LIMIT, Options};
 use std::path::Path;
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "{\"a\":\"\\u00e9\"}\n");
     assert_eq!(taken.bytes, std::fs::metadata(&path).unwrap().len());
     assert!(!part_of(&path).exists());
+    let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(&path).unwrap().permissions());
+    assert_eq!(mode & 0o077, 0, "a heap is its owner's alone");
     served.join().unwrap();
 }
 
@@ -77,13 +79,23 @@ fn frames_that_lie_are_refused_without_the_memory_they_claim() {
     let (error, ..) = cut(|client| client.raw(&[0x81, 127, 0x7f, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff]));
     assert!(error.contains("a message of more than"), "{error}");
     let (error, ..) = cut(|client| client.raw(&[0x83, 0]));
-    assert!(error.contains("out of place"), "{error}");
+    assert!(error.contains("invalid opcode: 3"), "{error}");
     let (error, ..) = cut(|client| client.raw(&[0xc1, 0]));
-    assert!(error.contains("0xc1"), "{error}");
+    assert!(error.contains("Reserved bits"), "{error}");
     let (error, ..) = cut(|client| client.say("not json"));
     assert!(error.contains("no JSON"), "{error}");
+    let (error, ..) = cut(|client| client.send_frame(0x81, b"{\"\xff\":0}"));
+    assert!(error.contains("UTF-8"), "{error}");
+    let (error, ..) = cut(|client| client.send_frame(0x82, b"{}"));
+    assert!(error.contains("binary"), "{error}");
+    let (error, ..) = cut(|client| {
+        for first in [0x01, 0, 0] {
+            client.send_frame(first, &vec![b' '; MESSAGE_BYTES_LIMIT / 2]);
+        }
+    });
+    assert!(error.contains("a message of more than"), "in fragments: {error}");
     let (error, ..) = cut(|client| client.raw(&[0x80, 1, b'x']));
-    assert!(error.contains("kind 0"), "a fragment of nothing: {error}");
+    assert!(error.contains("nothing to continue"), "a fragment of nothing: {error}");
 }
 
 #[test]
@@ -96,10 +108,13 @@ fn what_is_no_inspector_is_told_from_what_is_not_there() {
     assert!(error.contains("is no inspector") && error.contains("/json/list is no list"), "{error}");
     let error = said(&format!("ws://{}/x", answer(b"HTTP/1.1 400 Bad Request\r\n\r\n")));
     assert!(error.contains("400 Bad Request"), "{error}");
-    let error = said(&format!("ws://{}/x", answer(b"HTTP/1.1 101 Yes\r\nSec-WebSocket-Accept: no\r\n\r\n")));
+    let error = said(&format!(
+        "ws://{}/x",
+        answer(b"HTTP/1.1 101 Yes\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: no\r\n\r\n")
+    ));
     assert!(error.contains("not the answer"), "{error}");
     let error = said(&format!("ws://{}/x", answer(b"SSH-2.0")));
-    assert!(error.contains("SSH-2.0"), "{error}");
+    assert!(error.contains("does not answer as a WebSocket"), "{error}");
     // A port that was free a moment ago.
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let error = said(&free.to_string());

@@ -45,7 +45,9 @@ impl Client {
         let request = String::from_utf8(request).unwrap();
         let key = request.lines().find_map(|line| line.strip_prefix("Sec-WebSocket-Key: ")).unwrap();
         let accept = accept(key);
-        let answer = format!("HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: {accept}\r\n\r\n");
+        let answer = format!(
+            "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
+        );
         self.stream.write_all(answer.as_bytes()).unwrap();
     }
 
