@@ -11,7 +11,7 @@
 //! after the other along X, which ends because each step goes back in real time.
 //!
 //! This rests on one clock for all processors. Should a stamp be off nevertheless, an allocation at an address that lives (or a
-//! free of one that does not) waits, and its ring with it, for at most `WAIT_TICKS` of the other rings. The true order is
+//! free of one that does not) waits, and its ring with it, for a while (see [`super::waits`]). The true order is
 //! one in which every ring advances and every address alternates between birth and death, so that the event waited for is in
 //! another ring. What is still impossible then is resolved as a loss and counted, never left wrong: see [`Counts`].
 
@@ -19,6 +19,7 @@ use super::address_map::Live;
 use super::live_heap::{Found, LiveHeap};
 use super::streams::{Files, Stream};
 use super::tables::{ImageTables, TableBuilder};
+use super::waits::{Waits, Wanted};
 use crate::clock::Clock;
 use crate::image::Image;
 use crate::spool::record::{FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
@@ -26,8 +27,6 @@ use heaplab_trace::{Event, EventSink, Family, Flags, Op, TraceError};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// How long an event may wait for its turn, in ticks of the other rings.
-const WAIT_TICKS: u64 = 1 << 21;
 const NO_THREAD: u32 = u32::MAX;
 
 /// What could not be put in order or did not fit together.
@@ -106,16 +105,6 @@ struct StreamState {
     forced: bool,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Parked {
-    stream: usize,
-    process: usize,
-    address: u64,
-    /// It waits for something to live there; otherwise for nothing to.
-    for_birth: bool,
-    deadline: u64,
-}
-
 enum Step {
     /// The record is dealt with.
     Done,
@@ -144,7 +133,7 @@ pub struct Merge<'a, S> {
     queue: BinaryHeap<Reverse<(u64, usize)>>,
     /// The running stream goes on while its key is not above this.
     limit: u64,
-    parked: Vec<Parked>,
+    waits: Waits,
     open_reallocs: Vec<usize>,
     object: u64,
     records: u64,
@@ -197,7 +186,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
             states,
             queue,
             limit: 0,
-            parked: Vec::new(),
+            waits: Waits::default(),
             open_reallocs: Vec::new(),
             object: 0,
             records: 0,
@@ -224,11 +213,12 @@ impl<'a, S: EventSink> Merge<'a, S> {
                 }
                 continue;
             }
-            let deadline = self.parked.first().map(|parked| parked.deadline);
-            if deadline.is_some_and(|deadline| next.is_none_or(|next| deadline < next)) {
-                let parked = self.parked.remove(0);
-                self.states[parked.stream].forced = true;
-                self.enqueue(parked.stream);
+            let deadline = self.waits.deadline();
+            if deadline.is_some_and(|deadline| next.is_none_or(|next| deadline < next))
+                && let Some(stream) = self.waits.end_first()
+            {
+                self.states[stream].forced = true;
+                self.enqueue(stream);
                 continue;
             }
             let Some(Reverse((_, place))) = self.queue.pop() else { return Ok(()) };
@@ -243,10 +233,9 @@ impl<'a, S: EventSink> Merge<'a, S> {
     fn end_waits_before(&mut self, action: Option<&Action>) -> bool {
         let Some(Action::Begin(child)) = action else { return false };
         let Some(parent) = self.images[*child].as_ref().and_then(|image| image.parent) else { return false };
-        let Some(at) = self.parked.iter().position(|parked| parked.process == parent) else { return false };
-        let parked = self.parked.remove(at);
-        self.states[parked.stream].forced = true;
-        self.enqueue(parked.stream);
+        let Some(stream) = self.waits.end_one_of(parent) else { return false };
+        self.states[stream].forced = true;
+        self.enqueue(stream);
         true
     }
 
@@ -535,27 +524,20 @@ impl<'a, S: EventSink> Merge<'a, S> {
 
     /// Makes the stream wait for `address`, where it may wait and somebody could make it true.
     #[cold]
-    fn may_park(&mut self, place: usize, address: u64, for_birth: bool) -> bool {
+    fn may_park(&mut self, place: usize, address: u64, birth: bool) -> bool {
         let process = self.states[place].process;
         if self.states[place].forced || self.streams_left[process] < 2 {
             return false;
         }
-        let deadline = self.streams[place].key.saturating_add(WAIT_TICKS);
-        let at = self.parked.partition_point(|parked| parked.deadline <= deadline);
-        self.parked.insert(at, Parked { stream: place, process, address, for_birth, deadline });
+        self.waits.park(place, self.streams[place].key, Wanted { process, address, birth });
         true
     }
 
     /// Something was born (or died) at `address`: whoever waited for it goes on.
     #[inline]
     fn wake(&mut self, process: usize, address: u64, birth: bool) {
-        if self.parked.is_empty() {
-            return;
-        }
-        let waits = |parked: &Parked| parked.process == process && parked.address == address && parked.for_birth == birth;
-        if let Some(at) = self.parked.iter().position(waits) {
-            let parked = self.parked.remove(at);
-            self.enqueue(parked.stream);
+        if let Some(stream) = self.waits.end_for(Wanted { process, address, birth }) {
+            self.enqueue(stream);
         }
     }
 

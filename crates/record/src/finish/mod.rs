@@ -12,6 +12,7 @@ pub mod merge;
 pub mod stack_map;
 pub mod streams;
 pub mod tables;
+pub mod waits;
 
 use crate::clock::{Clock, Moment};
 use crate::control::{CONTROL_FILE, ControlFacts};

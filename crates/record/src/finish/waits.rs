@@ -1,0 +1,108 @@
+//! Rings that wait for something of another ring, and for how long.
+//!
+//! A record that is impossible where it stands (a birth where something lives, a death where nothing does) parks its ring here until
+//! another ring makes it possible, or until the other rings are [`WAIT_TICKS`] further. Who waits is found by the address alone;
+//! few ever wait at one time, so that a list in the order of the deadlines does.
+
+/// How long an event may wait for its turn, in ticks of the other rings.
+const WAIT_TICKS: u64 = 1 << 21;
+
+/// What a ring waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wanted {
+    /// The image it is in.
+    pub process: usize,
+    /// Where.
+    pub address: u64,
+    /// Something is to live there; otherwise nothing is to.
+    pub birth: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Parked {
+    stream: usize,
+    wanted: Wanted,
+    deadline: u64,
+}
+
+/// The rings that wait, the earliest deadline first.
+#[derive(Debug, Default)]
+pub struct Waits {
+    parked: Vec<Parked>,
+}
+
+impl Waits {
+    /// `stream`, whose record has `key`, waits from now on. Equal deadlines end in the order in which they were set.
+    pub fn park(&mut self, stream: usize, key: u64, wanted: Wanted) {
+        let deadline = key.saturating_add(WAIT_TICKS);
+        let at = self.parked.partition_point(|parked| parked.deadline <= deadline);
+        self.parked.insert(at, Parked { stream, wanted, deadline });
+    }
+
+    /// When the first wait ends in any case.
+    pub fn deadline(&self) -> Option<u64> {
+        self.parked.first().map(|parked| parked.deadline)
+    }
+
+    /// The stream with the first deadline; it waits no longer.
+    pub fn end_first(&mut self) -> Option<usize> {
+        (!self.parked.is_empty()).then(|| self.parked.remove(0).stream)
+    }
+
+    /// A stream of `process`, the first deadline first; it waits no longer.
+    pub fn end_one_of(&mut self, process: usize) -> Option<usize> {
+        self.end(|parked| parked.wanted.process == process)
+    }
+
+    /// The stream that `happened` was waited for by, the first deadline first; it waits no longer.
+    #[inline]
+    pub fn end_for(&mut self, happened: Wanted) -> Option<usize> {
+        if self.parked.is_empty() {
+            return None;
+        }
+        self.end(|parked| parked.wanted == happened)
+    }
+
+    fn end(&mut self, which: impl Fn(&Parked) -> bool) -> Option<usize> {
+        let at = self.parked.iter().position(which)?;
+        Some(self.parked.remove(at).stream)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const HERE: Wanted = Wanted { process: 1, address: 0x10, birth: true };
+
+    #[test]
+    fn who_waits_is_woken_by_what_it_waits_for_alone() {
+        let mut waits = Waits::default();
+        waits.park(7, 0, HERE);
+        for other in [Wanted { process: 2, ..HERE }, Wanted { address: 0x20, ..HERE }, Wanted { birth: false, ..HERE }] {
+            assert_eq!(waits.end_for(other), None, "{other:?}");
+        }
+        assert_eq!((waits.end_for(HERE), waits.end_for(HERE), waits.deadline()), (Some(7), None, None));
+    }
+
+    #[test]
+    fn waits_end_by_deadline_and_equal_ones_in_order() {
+        let mut waits = Waits::default();
+        for (stream, key) in [(1, 30), (2, 10), (3, 10), (4, u64::MAX)] {
+            waits.park(stream, key, HERE);
+        }
+        assert_eq!(waits.deadline(), Some(10 + WAIT_TICKS));
+        let ended: Vec<usize> = std::iter::from_fn(|| waits.end_first()).collect();
+        assert_eq!(ended, [2, 3, 1, 4]);
+    }
+
+    #[test]
+    fn a_fork_ends_the_waits_of_its_parent_alone() {
+        let mut waits = Waits::default();
+        waits.park(1, 0, Wanted { process: 5, ..HERE });
+        waits.park(2, 1, HERE);
+        waits.park(3, 2, HERE);
+        assert_eq!([waits.end_one_of(1), waits.end_one_of(1), waits.end_one_of(1)], [Some(2), Some(3), None]);
+        assert_eq!(waits.end_first(), Some(1));
+    }
+}
