@@ -152,10 +152,36 @@ impl NodeFields {
     }
 }
 
+/// A node's place in each column, and its ordinal.
+type NodeSlots<'g> = (((((&'g mut u8, &'g mut u32), &'g mut u32), &'g mut u32), &'g mut u32), usize);
+
+/// A file's numbers of types as ours.
+struct Types {
+    known: [u8; 256],
+    count: u64,
+}
+
+impl Types {
+    fn of(types: impl Iterator<Item = u8>) -> Types {
+        let mut table = Types { known: [0; 256], count: 0 };
+        for (slot, known) in table.known.iter_mut().zip(types) {
+            *slot = known;
+            table.count += 1;
+        }
+        table
+    }
+
+    /// Our number, and whether the file's header has this type.
+    #[inline]
+    fn get(&self, number: u64) -> (u8, bool) {
+        (self.known[usize::from(number as u8)], number < self.count)
+    }
+}
+
 fn read_nodes(bytes: &[u8], at: usize, header: &Header, graph: &mut Graph, largest: &mut Largest) -> Result<usize, ReadError> {
     let fields = NodeFields::of(header);
     let count = header.node_count as usize;
-    let types = NodeType::table(&header.meta.node_types);
+    let types = Types::of(NodeType::table(&header.meta.node_types).into_iter().map(|node_type| node_type.0));
     *graph = Graph {
         node_types: columns::zeroed(count),
         node_names: columns::zeroed(count),
@@ -168,22 +194,32 @@ fn read_nodes(bytes: &[u8], at: usize, header: &Header, graph: &mut Graph, large
     };
     let (mut edge, mut largest_name) = (0u64, 0u64);
     let width = header.meta.node_fields.len();
+    let places = [fields.node_type, fields.name, fields.id, fields.self_size, fields.edge_count];
     let end = for_rows(bytes, at, ("nodes", width, count), |first, rows| {
         let mut wrong = false;
-        for (node, row) in (first..).zip(rows.chunks_exact(width)) {
-            wrong |= row[fields.node_type] >= types.len() as u64 || (row[fields.name] | row[fields.id]) >> 32 != 0;
-            graph.node_types[node] = types.get(row[fields.node_type] as usize).map_or(0, |node_type| node_type.0);
-            graph.node_names[node] = row[fields.name] as u32;
-            largest_name = largest_name.max(row[fields.name]);
-            graph.ids[node] = row[fields.id] as u32;
-            let size = row[fields.self_size];
-            graph.self_sizes[node] = size as u32;
+        let columns = graph.node_types[first..].iter_mut().zip(&mut graph.node_names[first..]).zip(&mut graph.ids[first..]);
+        let columns = columns.zip(&mut graph.self_sizes[first..]).zip(&mut graph.first_edges[first..]).zip(first..);
+        let large_sizes = &mut graph.large_sizes;
+        let distribute = |((((((to_type, to_name), to_id), to_size), to_first), node), row): (NodeSlots<'_>, [u64; 5])| {
+            let [node_type, name, id, size, edges] = row;
+            let (node_type, known) = types.get(node_type);
+            (*to_type, *to_name, *to_id, *to_size, *to_first) = (node_type, name as u32, id as u32, size as u32, edge as u32);
+            largest_name = largest_name.max(name);
             if size >> 32 != 0 {
-                graph.large_sizes.push((node as Node, size));
+                large_sizes.push((node as Node, size));
             }
-            graph.first_edges[node] = edge as u32;
-            edge = edge.saturating_add(row[fields.edge_count]);
-            wrong |= edge > header.edge_count;
+            edge = edge.saturating_add(edges);
+            wrong |= !known | ((name | id) >> 32 != 0) | (edge > header.edge_count);
+        };
+        // The layouts of V8 are worth loops without bounds to check.
+        match (places == [0, 1, 2, 3, 4], width) {
+            (true, 6) => {
+                columns.zip(rows.as_chunks::<6>().0.iter().map(|row| [row[0], row[1], row[2], row[3], row[4]])).for_each(distribute)
+            }
+            (true, 7) => {
+                columns.zip(rows.as_chunks::<7>().0.iter().map(|row| [row[0], row[1], row[2], row[3], row[4]])).for_each(distribute)
+            }
+            _ => columns.zip(rows.chunks_exact(width).map(|row| places.map(|place| row[place]))).for_each(distribute),
         }
         side_columns(graph, &fields, first, rows, width);
         if wrong { Err(wrong_node(bytes, at, header, graph, first, rows)) } else { Ok(()) }
@@ -235,31 +271,34 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
 pub(super) fn edges(bytes: &[u8], at: usize, header: &Header) -> Result<(usize, Edges), ReadError> {
     let names = &header.meta.edge_fields;
     let [node_type, name, target] = ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
-    let types = EdgeType::table(&header.meta.edge_types);
+    let types = Types::of(EdgeType::table(&header.meta.edge_types).into_iter().map(|edge_type| edge_type.0));
     let (count, width) = (header.edge_count as usize, names.len());
     let mut edges =
         Edges { types: columns::zeroed(count), names: columns::zeroed(count), targets: columns::zeroed(count), largest_name: None };
     let node_fields = header.meta.node_fields.len() as u64;
     // The upper half of a product with this is the quotient, exactly, for every index below 2^58.
     let inverse = (1u128 << 64).div_ceil(u128::from(node_fields));
-    let (mut largest, mut named) = (0, false);
+    // One more than the largest number of a name.
+    let mut names_below = 0;
     let end = for_rows(bytes, at, ("edges", width, count), |first, rows| {
+        let columns = edges.types[first..].iter_mut().zip(&mut edges.names[first..]).zip(&mut edges.targets[first..]);
         let mut wrong = false;
-        for (edge, row) in (first..).zip(rows.chunks_exact(width)) {
-            let edge_type = types.get(row[node_type] as usize).copied().unwrap_or(EdgeType(u8::MAX));
-            let to = ((u128::from(row[target]) * inverse) >> 64) as u64;
-            wrong |= edge_type.0 == u8::MAX || row[name] >> 32 != 0 || to * node_fields != row[target] || to >= header.node_count;
-            edges.types[edge] = edge_type.0;
-            edges.names[edge] = row[name] as u32;
-            edges.targets[edge] = to as u32;
-            if !edge_type.is_indexed() {
-                largest = largest.max(row[name] as u32);
-                named = true;
-            }
+        let distribute = |(((to_type, to_name), to_target), row): (((&mut u8, &mut u32), &mut u32), [u64; 3])| {
+            let (edge_type, known) = types.get(row[0]);
+            let to = ((u128::from(row[2]) * inverse) >> 64) as u64;
+            wrong |= !known | (row[1] >> 32 != 0) | (to * node_fields != row[2]) | (to >= header.node_count);
+            (*to_type, *to_name, *to_target) = (edge_type, row[1] as u32, to as u32);
+            names_below = names_below.max(if EdgeType(edge_type).is_indexed() { 0 } else { row[1].saturating_add(1) });
+        };
+        // The layout that all writers have is worth a loop without bounds to check.
+        if (node_type, name, target, width) == (0, 1, 2, 3) {
+            columns.zip(rows.as_chunks().0.iter().copied()).for_each(distribute);
+        } else {
+            columns.zip(rows.chunks_exact(width).map(|row| [row[node_type], row[name], row[target]])).for_each(distribute);
         }
         if wrong { Err(wrong_edge(bytes, at, header, first, rows)) } else { Ok(()) }
     })?;
-    edges.largest_name = named.then_some(largest);
+    edges.largest_name = (names_below > 0).then(|| (names_below - 1) as u32);
     Ok((end, edges))
 }
 
