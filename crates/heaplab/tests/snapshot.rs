@@ -221,6 +221,21 @@ fn files_are_written_anew_and_nothing_changes_but_what_was_asked_for() {
 }
 
 #[test]
+fn a_trimmed_file_answers_about_what_is_left() {
+    let (files, path) = Files::with("node20-names");
+    let trimmed = files.path("trimmed.heapsnapshot");
+    text(&heaplab(&["trim"], &path, &["Twin", "-o", trimmed.to_str().unwrap()]));
+    assert!(std::fs::metadata(&trimmed).unwrap().len() < std::fs::metadata(&path).unwrap().len() / 4);
+    let rows =
+        |path: &Path| json(&heaplab(&["query"], path, &["where class = \"Twin\" | sort id | select id, shallow, retained", "--json"]));
+    assert_eq!((&rows(&trimmed), &rows(&trimmed)["found"]), (&rows(&path), &10.into()), "the same objects with the same sizes");
+    let held = json(&heaplab(&["path"], &trimmed, &["Twin", "--json"]));
+    let names: Vec<&str> =
+        held["paths"][0]["steps"].as_array().unwrap().iter().map(|step| step["edge"]["name"].as_str().unwrap()).collect();
+    assert_eq!(names[..2], ["held", "made"]);
+}
+
+#[test]
 fn every_command_shows_examples() {
     let commands = [
         "take",
@@ -235,6 +250,7 @@ fn every_command_shows_examples() {
         "check",
         "query",
         "redact",
+        "trim",
         "convert",
         "validate",
     ];

@@ -40,6 +40,11 @@ impl Reading {
         Options { threads: self.threads.into(), exact_sizes: self.exact_sizes, ..Options::default() }
     }
 
+    /// Whether no progress is to be shown.
+    pub fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// A line that moves while something lasts.
     pub fn spinner(&self, message: String) -> Result<ProgressBar> {
         spinner(self.quiet, message)

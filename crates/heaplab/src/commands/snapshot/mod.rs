@@ -18,6 +18,7 @@ mod summary;
 mod table;
 mod take;
 mod target;
+mod trim;
 mod validate;
 mod watch;
 
@@ -69,6 +70,8 @@ enum Command {
     Query(query::Args),
     /// Write a snapshot without what its strings say, to share it
     Redact(redact::Args),
+    /// Write only what some objects retain and what leads to them
+    Trim(trim::Args),
     /// Write a snapshot anew, in the columns of another writer
     Convert(convert::Args),
     /// Say how far a file is good
@@ -90,6 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Command::Check(args) => check::run(args),
         Command::Query(args) => query::run(args),
         Command::Redact(args) => redact::run(args),
+        Command::Trim(args) => trim::run(args),
         Command::Convert(args) => convert::run(args),
         Command::Validate(args) => validate::run(args),
     }

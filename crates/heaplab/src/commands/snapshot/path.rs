@@ -124,7 +124,7 @@ fn text(analysis: &Analysis, nodes: &[Node], groups: &[Group], shown: usize) -> 
         if nodes.len() > 1 {
             let _ = writeln!(
                 text,
-                "{} objects, {} retained by each together; such as {}",
+                "{} objects, {} retained in sum; such as {}",
                 number(group.count),
                 bytes(group.retained_bytes),
                 label(analysis, group.example)

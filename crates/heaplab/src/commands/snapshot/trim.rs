@@ -1,0 +1,73 @@
+//! `heaplab snapshot trim`: what some objects retain and what leads to them, small enough for a bug report.
+
+use super::file::{self, Reading, Source};
+use super::pattern::Subject;
+use super::table::number;
+use crate::commands::recording::bytes;
+use crate::output;
+use anyhow::{Context, Result};
+use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::rewrite::{Trimming, trim};
+use heaplab_snapshot::rows::Rows;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `heaplab snapshot trim`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab snapshot trim a.heapsnapshot Session -o bug.heapsnapshot
+  heaplab snapshot trim a.heapsnapshot 'Detached *' --objects 20 -o bug.heapsnapshot
+  heaplab snapshot trim a.heapsnapshot @4711 --referrers 10 -o bug.heapsnapshot
+
+Ids and sizes stay, and with them what the other commands answer; but an object may retain more than
+before: what it shared with holders that are gone. Strings stay too: redact the file to share it.")]
+pub struct Args {
+    /// The snapshot
+    #[arg(value_name = "FILE")]
+    file: PathBuf,
+    /// An object such as @4711, or a class; * stands for any text
+    #[arg(value_name = "OBJECT|CLASS")]
+    subject: Subject,
+    /// Objects of a class to keep, those that retain most; 0: all
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    objects: usize,
+    /// Referrers of each object that are kept, with their ways from a root
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    referrers: usize,
+    /// The file to write; - is standard output
+    #[arg(short, long, value_name = "FILE")]
+    output: PathBuf,
+    #[command(flatten)]
+    reading: Reading,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let source = Source::open(&args.file)?;
+    let snapshot = source.read(&args.reading)?;
+    let rows = Rows::find(source.bytes()).with_context(|| args.file.display().to_string())?;
+    let spinner = args.reading.spinner("analysing".into())?;
+    let analysis = Analysis::of(&snapshot, &args.reading.options());
+    let mut objects = args.subject.nodes(&analysis)?;
+    spinner.finish_and_clear();
+    if args.objects > 0 {
+        objects.truncate(args.objects);
+    }
+    let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
+    let bar = file::bar(args.reading.is_quiet(), "trimming")?;
+    let mut trimmed = None;
+    output::write(&args.output, false, |out| {
+        let (_, done) = trim(&rows, &analysis, &trimming, out, &mut |done, all| {
+            bar.set_length(all);
+            bar.set_position(done);
+        })?;
+        trimmed = Some(done);
+        Ok(())
+    })?;
+    bar.finish_and_clear();
+    if let Some(trimmed) = trimmed {
+        let ((kept, all), was) = (trimmed.nodes, bytes(source.bytes().len() as u64));
+        eprintln!("heaplab: kept {} of {} objects; {} of {was}", number(kept), number(all), bytes(trimmed.written.bytes));
+    }
+    Ok(ExitCode::SUCCESS)
+}
