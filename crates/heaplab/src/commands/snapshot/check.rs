@@ -54,6 +54,21 @@ struct Asked {
     is_bytes: bool,
 }
 
+impl Asked {
+    fn shown(&self) -> String {
+        let whole = self.value as u64;
+        if self.is_bytes {
+            format!("{} ({} bytes)", bytes(whole), number(whole))
+        } else if self.value.is_infinite() {
+            "infinite: there is no such object".into()
+        } else if self.value < 0.0 {
+            format!("{}: nothing leads there", self.value)
+        } else {
+            number(whole)
+        }
+    }
+}
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let read: Result<Vec<Expression>, Misread> = args.assertions.iter().map(|text| assertion(text)).collect();
@@ -91,19 +106,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
         for (text, (holds, asked)) in args.assertions.iter().zip(&checked) {
             println!("{}  {text}", if *holds { "holds " } else { "FAILED" })?;
             for each in asked {
-                let value = if each.is_bytes {
-                    format!("{} ({} bytes)", bytes(each.value as u64), number(each.value as u64))
-                } else {
-                    number(each.value as u64)
-                };
-                println!("        {} is {value}", each.call)?;
+                println!("        {} is {}", each.call, each.shown())?;
             }
         }
     }
     Ok(ExitCode::from(u8::from(failed > 0)))
 }
 
-/// Reads an assertion and checks that every name in it is known.
+/// Reads an assertion and checks that every name in it is known, and that it compares numbers: a text beside a number would make it
+/// hold or fail whatever the heap is.
 fn assertion(text: &str) -> Result<Expression, Misread> {
     let expression = Expression::read(text)?;
     let mut wrong = None;
@@ -119,6 +130,11 @@ fn assertion(text: &str) -> Result<Expression, Misread> {
         };
         wrong.get_or_insert((why, place));
     });
+    if let Some(stray) = expression.text() {
+        let place = [format!("\"{stray}\""), format!("'{stray}'")].iter().find_map(|quoted| text.find(quoted)).unwrap_or(0);
+        let why = format!("there is no text to compare with; a class stands in a function, such as count({stray:?})");
+        wrong.get_or_insert((why, place));
+    }
     match wrong {
         Some((why, place)) => Err(Tokens::of(text)?.misread_at(place, why)),
         None => Ok(expression),
@@ -166,5 +182,15 @@ mod tests {
         assert!(misread("count() < 1").contains("needs a class") && misread("count < 1").contains("needs a class"));
         assert!(misread("total(Map) < 1").contains("whole heap") && misread("total < 1").contains("write total()"));
         assert!(assertion("count(Session) <= 10 and total() < 1GB").is_ok());
+        assert!(misread("count(A) != 'many'").ends_with("\n  count(A) != 'many'\n              ^"), "it would always hold");
+        assert!(misread("not (\"A\" = \"B\")").contains("no text to compare with"));
+    }
+
+    #[test]
+    fn distances_of_nothing_are_said_in_words() {
+        let shown = |value| Asked { call: String::new(), value, is_bytes: false }.shown();
+        assert_eq!(shown(3.0), "3");
+        assert_eq!(shown(-5.0), "-5: nothing leads there");
+        assert!(shown(f64::INFINITY).contains("no such object"));
     }
 }

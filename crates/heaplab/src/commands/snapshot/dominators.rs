@@ -27,9 +27,9 @@ pub struct Args {
     /// An object such as @4711, or the class whose largest object is meant; without one, the root
     #[arg(value_name = "OBJECT")]
     subject: Option<Subject>,
-    /// How far to follow
-    #[arg(long, value_name = "N", default_value_t = 3)]
-    depth: usize,
+    /// How far to follow, at most 100
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
+    depth: u8,
     /// Objects to show of those that one dominates; 0: all
     #[arg(long, value_name = "N", default_value_t = 8)]
     top: usize,
@@ -59,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 "version": 1,
                 "object": node_json(analysis, node),
                 "dominators": dominators,
-                "dominated": tree.json(node, args.depth),
+                "dominated": tree.json(node, args.depth.into()),
             });
             println!("{}", serde_json::to_string(&answer)?)
         } else {
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 let _ = writeln!(text, "{:>17}  {}", share(analysis.retained_size(*node), analysis.total_bytes()), label(analysis, *node));
             }
             let _ = writeln!(text, "{:>17}  {}", share(analysis.retained_size(node), analysis.total_bytes()), label(analysis, node));
-            tree.text(node, args.depth, 1, &mut text);
+            tree.text(node, args.depth.into(), 1, &mut text);
             print!("{text}")
         }
     })?;

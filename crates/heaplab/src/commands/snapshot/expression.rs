@@ -295,6 +295,16 @@ impl Expression {
         }
     }
 
+    /// A text that stands for itself, not as the argument of a function.
+    pub fn text(&self) -> Option<&str> {
+        match self {
+            Expression::Constant(Value::Text(text)) => Some(text),
+            Expression::Constant(Value::Number(_)) | Expression::Name(..) => None,
+            Expression::Joined(_, left, right) => left.text().or_else(|| right.text()),
+            Expression::Not(one) => one.text(),
+        }
+    }
+
     /// Computes it; `name` gives the value of a name or a function's call. Conditions give 1 or 0.
     pub fn evaluate(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> Value {
         match self {
@@ -329,7 +339,9 @@ fn join(sign: &str, left: &Value, right: &Value) -> Value {
             ">" => truth(left > right),
             ">=" => truth(left >= right),
             "!=" => truth(left != right),
-            _ => truth(left == right),
+            "=" | "==" => truth(left == right),
+            // No number fits a pattern.
+            _ => truth(false),
         },
         (Value::Text(left), Value::Text(right)) => match sign {
             "~" => truth(Pattern::new(right.clone()).fits(left)),
@@ -366,6 +378,11 @@ mod tests {
         assert!(holds("class ~ \"Detached *\" and not class = \"x\"") && holds("(1 > 2 or 2 > 1) and 3 = 3") && holds("(1 + 1) * 2 = 4"));
         assert!(holds("1 = 2 and 1 = 1 or 1 = 1"), "and binds closer");
         assert!(holds("10 - 3 - 2 = 5") && holds("8 / 2 / 2 = 2"));
+    }
+
+    #[test]
+    fn a_number_fits_no_pattern() {
+        assert!(!holds("count(Session) ~ 10") && !holds("1 ~ \"*\""));
     }
 
     #[test]

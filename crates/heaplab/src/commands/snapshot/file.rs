@@ -82,8 +82,8 @@ impl Source {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot open {}", path.display()))?;
         anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
-        // SAFETY: the mapping is private and only read. Its content is untrusted and checked by the reader; that somebody truncates
-        // the file in place while it is read (which would raise SIGBUS) is the accepted risk of mapping files.
+        // SAFETY: the mapping is only read, and no writer of this program changes a file in place (they rename). That somebody else
+        // does while it is read (other bytes under a shared reference; truncated, SIGBUS) is the accepted risk of mapping files.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
         Ok(Source { path: path.into(), map, modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()) })

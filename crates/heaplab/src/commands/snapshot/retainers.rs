@@ -28,9 +28,9 @@ pub struct Args {
     /// An object such as @4711, or the class whose largest object is meant
     #[arg(value_name = "OBJECT")]
     subject: Subject,
-    /// How far to follow
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    depth: usize,
+    /// How far to follow, at most 100
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
+    depth: u8,
     /// Referrers to show of each object; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
@@ -53,12 +53,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 "version": 1,
                 "object": node_json(analysis, node),
                 "total": walk.retainers.of_node(node).len(),
-                "retainers": walk.json(node, args.depth, &mut vec![node]),
+                "retainers": walk.json(node, args.depth.into(), &mut vec![node]),
             });
             println!("{}", serde_json::to_string(&answer)?)
         } else {
             let mut text = format!("{}\nHeld by:\n", heading(analysis, node));
-            walk.text(node, args.depth, &mut vec![node], &mut text);
+            walk.text(node, args.depth.into(), &mut vec![node], &mut text);
             print!("{text}")
         }
     })?;

@@ -1,5 +1,6 @@
 //! `heaplab snapshot take`: a snapshot of a running Node or Chromium, streamed to disk.
 
+use super::table::one_line;
 use super::target::Target;
 use crate::commands::recording::{bytes, count};
 use anyhow::Result;
@@ -83,9 +84,10 @@ pub fn with_progress(connection: &mut Connection, path: &Path, request: Request,
 /// What was done, in words.
 pub fn line(taken: &Taken, title: &str) -> String {
     format!(
-        "{}: {} from {title}; the target walked its heap for {:.1} s and sent for {:.1} s",
+        "{}: {} from {}; the target walked its heap for {:.1} s and sent for {:.1} s",
         taken.path.display(),
         bytes(taken.bytes),
+        one_line(title),
         taken.walking.as_secs_f64(),
         taken.receiving.as_secs_f64()
     )
