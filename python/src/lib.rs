@@ -26,6 +26,9 @@ use std::path::{Path, PathBuf};
 #[pyclass]
 struct Walker {
     heap: heap::Heap,
+    /// What is known by its address before the walk begins. Until then other threads run and let go of their variables: held here,
+    /// beside the heap, so that no address outlives its object.
+    held: Vec<Py<PyAny>>,
 }
 
 #[pymethods]
@@ -33,7 +36,7 @@ impl Walker {
     /// `sample` is an object with the attributes `first`, `second`, `third` and no others, set in that order.
     #[new]
     fn new(sample: &Bound<'_, PyAny>) -> Walker {
-        Walker { heap: heap::Heap::new(attributes::Layout::find(sample)) }
+        Walker { heap: heap::Heap::new(attributes::Layout::find(sample)), held: Vec::new() }
     }
 
     /// A type. `members` are its member descriptors by name, `getters` attributes that give what is there.
@@ -51,16 +54,20 @@ impl Walker {
         getters: Vec<Bound<'_, PyAny>>,
     ) {
         let described = types::Described { name, kind, basic_size, item_size, sizeof, namespace, members, getters };
+        self.held.push(object.clone().unbind());
         self.heap.types.add(object, described);
     }
 
     /// A root by name.
     fn add_root(&mut self, name: &str, object: &Bound<'_, PyAny>) {
+        self.held.push(object.clone().unbind());
         self.heap.add_root(name, object::address(object));
     }
 
     /// A frame: what it is called, its code, its file and line, its variables.
     fn add_frame(&mut self, name: &str, code: &Bound<'_, PyAny>, file: &str, line: u32, variables: Vec<(String, Bound<'_, PyAny>)>) {
+        self.held.push(code.clone().unbind());
+        self.held.extend(variables.iter().map(|(_, value)| value.clone().unbind()));
         let variables = variables.iter().map(|(name, value)| (name.clone().into_bytes(), object::address(value))).collect();
         self.heap.add_frame(name, object::address(code), file, line, variables);
     }
@@ -79,6 +86,8 @@ impl Walker {
         ids: &Bound<'py, ids::Ids>,
         remember: bool,
     ) -> PyResult<Bound<'py, PyDict>> {
+        // Until this returns, however it does; not longer, since a frame may have a variable that leads back here.
+        let _held = std::mem::take(&mut self.held);
         self.heap.begin(&objects, ids.borrow_mut().take(), remember);
         let beside = beside(&path);
         let file = File::create(&beside).map_err(|error| PyOSError::new_err(format!("{}: {error}", beside.display())))?;

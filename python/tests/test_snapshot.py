@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import weakref
 
@@ -250,6 +251,39 @@ def test_strange_objects_are_walked():
     assert len(everything) == before and len(snapshot.nodes) > 200_000
     while deep:
         deep = deep.pop()
+
+
+def test_a_thread_that_ends_before_the_walk_leaves_no_address_behind():
+    class Held:
+        pass
+
+    ready, let_go, known = threading.Event(), threading.Event(), []
+
+    def program():
+        held = Held()
+        known.append(weakref.ref(held))
+        ready.set()
+        let_go.wait()
+
+    thread = threading.Thread(target=program)
+    thread.start()
+    ready.wait()
+    add_frames = heaplab.snapshot._add_frames
+
+    def add_frames_and_end_the_thread(*arguments):
+        add_frames(*arguments)
+        let_go.set()
+        thread.join()
+        assert known[0]() is not None, "its frame was noted, and what it held is gone"
+
+    heaplab.snapshot._add_frames = add_frames_and_end_the_thread
+    try:
+        snapshot = taken(last=True)
+    finally:
+        heaplab.snapshot._add_frames = add_frames
+        let_go.set()
+    assert any(node["kind"] == "object" and node["name"].endswith(".Held") for node in snapshot.nodes)
+    assert known[0]() is None, "it is let go of after the walk"
 
 
 def test_a_failure_leaves_nothing():
