@@ -42,7 +42,7 @@ typedef struct elastic_options {
     size_t root_bytes;    /* the largest chunk, a power of two of at least 64 granules */
     size_t granule_bytes; /* what is committed and given back at a time, a power of two of at least a page */
     size_t limit_bytes;   /* what may be committed */
-    size_t keep_bytes;    /* what may stay committed though nobody uses it; of the two policies that name it */
+    size_t keep_bytes;    /* what may stay committed though nobody uses it; where `reclaim` is at return or background, zero is zero */
     uint32_t interval_ms; /* of the background policy */
     int reclaim;
 } elastic_options;
@@ -72,7 +72,7 @@ elastic_status elastic_try_allocate(elastic_arena *arena, size_t bytes, size_t a
 /* Gives one block back early; `bytes` is what was asked for. Null does nothing. */
 void elastic_deallocate(elastic_arena *arena, void *block, size_t bytes);
 
-/* What a status means and what to do. */
+/* What a status means and what to do; of a number that is none, that of ELASTIC_OPTIONS. */
 const char *elastic_message(elastic_status status);
 
 #ifdef __cplusplus

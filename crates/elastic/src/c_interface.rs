@@ -220,5 +220,5 @@ pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut 
 /// The message of a status; of a number that is none, that of the options.
 #[unsafe(no_mangle)]
 pub extern "C" fn elastic_message(status: c_int) -> *const c_char {
-    MESSAGES[(status.max(0) as usize).min(MESSAGES.len() - 1)].as_ptr()
+    MESSAGES[usize::try_from(status).unwrap_or(usize::MAX).min(MESSAGES.len() - 1)].as_ptr()
 }

@@ -107,7 +107,7 @@ impl Options {
         if !self.root_bytes.is_power_of_two() || self.root_bytes < least || self.root_bytes > 1 << 40 {
             return Err(wrong("root_bytes", self.root_bytes, "a power of two of at least 64 granules and at most 1 TB"));
         }
-        let reserve = || wrong("reserve_bytes", self.reserve_bytes, "at least 1, and at most 2^31 64ths of a granule");
+        let reserve = || wrong("reserve_bytes", self.reserve_bytes, "at least 1, and less than 2^31 64ths of a granule");
         if self.reserve_bytes == 0 {
             return Err(reserve());
         }

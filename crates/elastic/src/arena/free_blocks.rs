@@ -72,7 +72,7 @@ impl FreeList {
 
     /// Whether the list is long enough to be worth bins.
     pub fn wants_bins(&self) -> bool {
-        self.bins().is_none() && self.list().count() >= LIST_BLOCKS
+        self.bins().is_none() && self.list().nth(LIST_BLOCKS - 1).is_some()
     }
 
     fn list(&self) -> impl Iterator<Item = (*mut Node, Node)> + use<> {
@@ -85,16 +85,15 @@ impl FreeList {
     /// `memory` has [`BINS_BYTES`] bytes, aligned to a word, that belong to the arena and to nobody else while it lives.
     pub unsafe fn make_bins(&self, memory: NonNull<u8>) {
         mark("a list of free blocks becomes bins");
-        let blocks: [Option<Piece>; LIST_BLOCKS + 1] = {
-            let mut list = self.list().map(|(node, Node { bytes, .. })| piece(node, bytes));
-            std::array::from_fn(|_| list.next())
-        };
+        // All of it: the list grows longer than is searched while there is no room for bins.
+        let list = self.list();
         let bins = memory.cast::<Bins>().as_ptr();
         // SAFETY: the caller's promise.
         unsafe { bins.write(Bins { present: 0, heads: [ptr::null_mut(); BINS] }) };
         self.0.set(bins.cast::<u8>().wrapping_add(1));
-        for (block, bytes) in blocks.into_iter().flatten() {
-            // SAFETY: it was in the list, so it is free and large enough.
+        for (node, Node { bytes, .. }) in list {
+            let (block, bytes) = piece(node, bytes);
+            // SAFETY: it was in the list, so it is free and large enough; the walk has read its link already.
             unsafe { self.put(block, bytes) };
         }
     }

@@ -27,6 +27,8 @@ const COMMIT_SHARE: usize = 64;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// From this size on a fresh part is given its pages in one call instead of a fault a page.
 const POPULATE_BYTES: usize = 32 << 10;
+/// And up to this one; larger parts than an arena's steps are single blocks.
+const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
 
 impl Shared {
     /// The address at which a line begins.
@@ -35,13 +37,14 @@ impl Shared {
         self.reservation.base().as_ptr().wrapping_add(self.shape.line_offset(line))
     }
 
-    /// Runs `step` under the pool's lock; where it meets the commit limit while memory lies idle, gives that back and tries again.
-    fn with_room<T>(&self, mut step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
+    /// Runs `step` under the pool's lock; where it meets the commit limit, or the end of the address space, while memory lies idle,
+    /// gives that back and tries again: idle chunks keep their addresses and do not merge.
+    pub(super) fn with_room<T>(&self, mut step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
         let mut pool = lock(&self.pool);
         match step(&mut pool) {
-            Err(Error::LimitReached { .. }) if pool.idle_bytes() > 0 => {
+            Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) if pool.idle_bytes() > 0 => {
                 drop(pool);
-                mark("at the commit limit: idle memory is given back");
+                mark("at the commit limit or out of addresses: idle memory is given back");
                 self.reclaim(0)?;
                 step(&mut lock(&self.pool))
             }
@@ -49,9 +52,10 @@ impl Shared {
         }
     }
 
-    /// Has the kernel give pages that will be written soon anyway.
+    /// Has the kernel give pages that will be written soon anyway. Not those of a single huge block, of which perhaps a little is
+    /// ever used.
     fn populate(&self, range: std::ops::Range<usize>) {
-        if range.len() >= POPULATE_BYTES {
+        if (POPULATE_BYTES..=POPULATE_BYTES_MAX).contains(&range.len()) {
             // Where the kernel cannot, pages come at their first touch.
             let _ = self.reservation.populate(range);
         }

@@ -107,7 +107,8 @@ impl Arena {
     /// Before the arena's blocks go: canaries, poison, and no page may stay inaccessible.
     pub(super) fn end_debug(&self) {
         let overwritten = self.check();
-        if self.shared().options.debug.poison {
+        // A tail that was written over may say anything of where its block lies.
+        if self.shared().options.debug.poison && overwritten.is_ok() {
             for tail in self.tails() {
                 // SAFETY: the block lies below its tail and nobody uses it any more.
                 unsafe { tail.block.write_bytes(POISON, tail.bytes) };
@@ -162,7 +163,7 @@ impl Arena {
         let (shared, page) = (self.shared(), page_bytes());
         let slack = if align > WORD { align } else { 0 };
         let bytes = (size + slack + 2 * page).next_multiple_of(shared.shape.granule_bytes());
-        let large = lock(&shared.pool).take_large(bytes, bytes, &shared.reservation)?;
+        let large = shared.with_room(|pool| pool.take_large(bytes, bytes, &shared.reservation))?;
         let guard = large.range.end - 2 * page..large.range.end - page;
         // SAFETY: the chunk was just taken and is committed; the page is touched by nobody until `end_debug` opens it.
         if let Err(error) = unsafe { shared.reservation.guard(guard.clone(), true) } {

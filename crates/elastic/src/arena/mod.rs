@@ -192,6 +192,12 @@ impl Arena {
         }
         let chunk = first.expect("an arena has the chunk that its head lies in");
         self.write_chunk(&chunk);
+        if head.debug.get() && self.shared().options.debug.guard_pages {
+            // Each block has a chunk of its own there, and none is used again.
+            grow::return_chunks(self.shared(), [spare, 0]);
+            spare = 0;
+            head.owned_lines.set(chunk.lines);
+        }
         head.spare.set(spare);
         head.current.set(chunk.top);
         head.chunks.set(1);

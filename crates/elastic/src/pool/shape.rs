@@ -32,7 +32,7 @@ impl Shape {
     pub fn new(granule_bytes: usize, root_bytes: usize, roots: usize) -> Option<Shape> {
         let smallest = granule_bytes.checked_mul(2)?;
         let lines = root_bytes.checked_mul(roots)? / (granule_bytes / GRANULE_LINES as usize).max(1);
-        let fits = granule_bytes >= 64 * 8 && root_bytes >= granule_bytes * REGION_GRANULES as usize && lines <= 1 << 31;
+        let fits = granule_bytes >= 64 * 8 && root_bytes >= granule_bytes * REGION_GRANULES as usize && lines < 1 << 31;
         let geometry = Geometry::new(root_bytes, smallest).ok().filter(|_| fits && granule_bytes.is_power_of_two() && roots > 0)?;
         Some(Shape { granule_log2: granule_bytes.trailing_zeros(), geometry, roots })
     }

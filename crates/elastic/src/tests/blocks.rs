@@ -144,6 +144,25 @@ fn blocks_given_back_are_used_before_anything_else_and_then_the_fast_path_opens_
 }
 
 #[test]
+fn free_blocks_that_wait_for_bins_are_not_lost() {
+    let space = space();
+    let arena = space.arena(Growth::new(&[space.options().granule_bytes])).unwrap();
+    let large = arena.allocate(layout(600, 8)).unwrap();
+    let mut blocks = Vec::new();
+    while arena.statistics().free_bytes >= 100 {
+        blocks.push(arena.allocate(layout(24, 8)).unwrap());
+    }
+    for block in blocks.iter().step_by(2).take(20) {
+        // SAFETY: it lives.
+        unsafe { arena.deallocate(*block, layout(24, 8)) };
+    }
+    assert_eq!(arena.statistics().deallocated_blocks, 20, "the window has no room for bins");
+    // SAFETY: as above.
+    marks::expect("a list of free blocks becomes bins", || unsafe { arena.deallocate(large, layout(600, 8)) });
+    assert_eq!(arena.statistics().deallocated_blocks, 21, "all of them, and what the bins left of the large block");
+}
+
+#[test]
 fn the_last_block_goes_back_to_the_window() {
     let space = space();
     let arena = space.arena(Growth::STANDARD).unwrap();

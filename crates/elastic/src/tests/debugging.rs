@@ -41,6 +41,16 @@ fn an_arena_that_dies_looks_at_its_canaries() {
 }
 
 #[test]
+fn an_overrun_of_a_whole_tail_is_named_and_not_followed() {
+    let (space, arena) = arena(Debug { canaries: true, poison: true, ..Debug::default() });
+    let block = arena.allocate(layout(24, 8)).unwrap();
+    // SAFETY: as above; the tail is five words.
+    unsafe { block.add(24).write_bytes(0x11, 40) };
+    assert!(catch_unwind(AssertUnwindSafe(|| drop(arena))).is_err());
+    drop(space);
+}
+
+#[test]
 fn a_block_given_back_twice_is_found() {
     let (_space, arena) = arena(Debug { canaries: true, no_reuse: true, ..Debug::default() });
     let block = arena.allocate(layout(64, 8)).unwrap();
@@ -85,6 +95,12 @@ fn a_write_beyond_a_guarded_block_faults() {
     };
     assert!(libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSEGV, "wait status {status:#x}");
     arena.reset();
+    let reset = arena.statistics();
+    for _ in 0..3 {
+        arena.allocate(layout(40, 8)).unwrap();
+        arena.reset();
+    }
+    assert_eq!(arena.statistics(), reset, "a reset keeps no guarded chunk");
     drop(arena);
     is_empty(&space);
 }

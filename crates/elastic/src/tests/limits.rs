@@ -35,10 +35,26 @@ fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
     large.allocate(layout(6 * granule, 8)).unwrap();
     drop(large);
     assert!(space.idle_bytes() >= 6 * granule);
-    let small: Vec<Arena> = marks::expect("at the commit limit: idle memory is given back", || {
+    let small: Vec<Arena> = marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
         (0..8).map(|_| space.arena(Growth::new(&[granule])).unwrap()).collect()
     });
     assert_eq!((small.len(), space.idle_bytes()), (8, 0));
+}
+
+#[test]
+fn idle_memory_of_another_size_is_given_back_before_the_address_space_is_exhausted() {
+    let (root, granule) = (small().root_bytes, small().granule_bytes);
+    for bytes in [root / 2, root - granule] {
+        let space = Space::new(Options { reserve_bytes: 2 * root, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
+        // Its region is a quarter of a root.
+        let arena = space.arena(Growth::MICRO).unwrap();
+        drop((0..14).map(|_| space.arena(Growth::new(&[root / 8])).unwrap()).collect::<Vec<_>>());
+        marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
+            arena.allocate(layout(bytes, 8)).expect("nobody has any of the other root")
+        });
+        drop(arena);
+        is_empty(&space);
+    }
 }
 
 #[test]
@@ -120,6 +136,7 @@ fn options_that_no_space_can_have_are_refused() {
         Options { reserve_bytes: 0, ..Options::default() },
         Options { reserve_bytes: usize::MAX, ..Options::default() },
         Options { reserve_bytes: 1 << 50, ..Options::default() },
+        Options { reserve_bytes: (granule_bytes / 64) << 31, ..Options::default() },
     ] {
         assert!(matches!(Space::new(options.clone()), Err(Error::Options { .. })), "{options:?}");
     }

@@ -58,6 +58,7 @@ static void limits(void) {
     options.granule_bytes = 100;
     EXPECT(elastic_space_new(&options, &small) == ELASTIC_OPTIONS);
     EXPECT(strlen(elastic_message(ELASTIC_LIMIT)) > 10);
+    EXPECT(elastic_message((elastic_status)-1) == elastic_message(ELASTIC_OPTIONS));
 }
 
 int main(void) {
