@@ -160,8 +160,9 @@ impl Shadow {
                 self.counters.deallocations += 1;
                 let Some((owner, size, usable)) = self.objects.remove(&event.object) else { return };
                 if let Some(arena) = self.arenas.get_mut(&owner) {
-                    arena.live_blocks -= 1;
-                    arena.live_bytes -= size;
+                    // A damaged recording may bear an arena twice.
+                    arena.live_blocks = arena.live_blocks.saturating_sub(1);
+                    arena.live_bytes = arena.live_bytes.saturating_sub(size);
                 }
                 if let Some(arena) = self.arenas.get_mut(&event.arena).filter(|_| event.address != 0) {
                     arena.free_blocks.insert(event.address, usable);
@@ -197,7 +198,7 @@ impl Shadow {
         if let Some(block) = arena.free_blocks.remove(&event.address) {
             self.counters.from_free_blocks += 1;
             if block.saturating_sub(bytes) > REST_BYTES {
-                arena.free_blocks.insert(event.address + bytes, block - bytes);
+                arena.free_blocks.insert(event.address.saturating_add(bytes), block - bytes);
             }
         }
         self.raise(event.address, bytes);
@@ -224,6 +225,7 @@ impl Shadow {
             }
             ChunkOp::Node => self.nodes.push((address, bytes, false)),
             ChunkOp::ClassNode => self.nodes.push((address, bytes, true)),
+            ChunkOp::Root if !is_chunk(address, ROOT_BYTES) => {}
             ChunkOp::Root => {
                 let free = Chunk { bytes: ROOT_BYTES, committed_bytes: 0, used_bytes: 0, owner: Owner::Free };
                 self.chunks.entry(address).or_insert(free);
@@ -259,7 +261,8 @@ impl Shadow {
                     partner.free_blocks.remove(&address);
                 }
                 if let Some(arena) = self.arenas.get_mut(&event.arena) {
-                    arena.free_blocks.insert(address, bytes);
+                    // No block is larger than the chunk it lies in.
+                    arena.free_blocks.insert(address, bytes.min(ROOT_BYTES));
                 }
             }
             ChunkOp::Purge => self.counters.purges += 1,
@@ -268,6 +271,9 @@ impl Shadow {
 
     /// Nothing larger than a root chunk is committed at once: a row that says so is damaged.
     fn each_granule(&mut self, address: u64, bytes: u64, each: impl Fn(&mut HashSet<u64, Xxh3DefaultBuilder>, u64)) {
+        if address.checked_add(bytes).is_none() {
+            return;
+        }
         let first = address / self.granule_bytes;
         for granule in first..first + bytes.min(ROOT_BYTES) / self.granule_bytes {
             each(&mut self.granules, granule);
@@ -304,7 +310,9 @@ impl Shadow {
     }
 
     fn enlarge(&mut self, address: u64, bytes: u64) {
-        let Some(chunk) = self.chunks.get(&address).copied().filter(|chunk| chunk.bytes * 2 == bytes) else { return };
+        let Some(chunk) = self.chunks.get(&address).copied().filter(|chunk| chunk.bytes * 2 == bytes && is_chunk(address, bytes)) else {
+            return;
+        };
         self.counters.chunks_enlarged += 1;
         let follower = self.chunks.remove(&(address + chunk.bytes));
         let whole = chunk.committed_bytes == chunk.bytes;

@@ -145,7 +145,7 @@ impl Statistics {
         for (_, bytes, class) in &shadow.nodes {
             let space = statistics.space_mut(*class);
             space.nodes += 1;
-            space.reserved_bytes += bytes;
+            space.reserved_bytes = space.reserved_bytes.saturating_add(*bytes);
         }
         for granule in shadow.granules() {
             statistics.space_mut(shadow.is_class(granule)).committed_bytes += shadow.granule_bytes;

@@ -63,3 +63,30 @@ fn moments_are_what_they_say() {
     assert!(middle.statistics.counters.allocations < end.statistics.counters.allocations);
     assert_eq!(end.timeline.last().unwrap().used_bytes, end.statistics.in_use().used_bytes);
 }
+
+/// A log may say what no JVM can: chunks and blocks at the end of the address space, where they would reach beyond it.
+#[test]
+fn chunks_that_no_address_space_holds_are_no_panic() {
+    let messages = [
+        "Arena @0xa0 (non-class sm): : born.",
+        "VsListNode @0x1 base 0x4000000 : born (word_size 18446744073709551615).",
+        "VsList @0x1 (non-class-space): added new node.",
+        "VsListNode @0x1 base 0x4000000 : born (word_size 18446744073709551615).",
+        "VsList @0x1 (non-class-space): added new node.",
+        "VsListNode @0x1 base 0xffffffffff000000 : new root chunk @0x3, f, base 0xfffffffffffff000, level lv00.",
+        "ChkMgr @0x2 (non-class-space): allocated new root chunk.",
+        "Arena @0xa0 (non-class sm): requested 100 words.",
+        "ChkMgr @0x2 (non-class-space): handing out chunk @0x3, u, base 0xfffffffffffff000, level lv14.",
+        "Arena @0xa0 (non-class sm): returning 0xfffffffffffff000.",
+        "Enlarged chunk @0x3, u, base 0xfffffffffffff000, level lv13.",
+        "Arena @0xa0 (non-class sm): salvaging chunk @0x3, u, base 0xfffffffffffffff0, level lv14, used: 0, committed-free: 18446744073709551615.",
+        "Arena @0xa0 (non-class sm): salvaging chunk @0x3, u, base 0x8000000, level lv14, used: 0, committed-free: 18446744073709551615.",
+        "Arena @0xa0 (non-class sm): requested 10 words.",
+        "Arena @0xa0 (non-class sm): returning 0xfffffffffffffff0.",
+        "Metaspace::allocate: type 1 return 0xfffffffffffffff0.",
+    ];
+    let log: String = messages.iter().map(|message| format!("[1ns][1] {message}\n")).collect();
+    let (events, imported) = recorded(log.as_bytes());
+    let report = report(&imported.tables, &mut Slice(&events), At::End).unwrap();
+    assert_eq!((report.statistics.counters.allocations, report.statistics.committed_bytes()), (2, 0));
+}
