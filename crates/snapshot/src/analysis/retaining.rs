@@ -103,20 +103,26 @@ impl Analysis<'_, '_> {
     pub fn shortest_path(&self, retainers: &Retainers, node: Node) -> Path {
         let mut path = Vec::new();
         let mut at = node;
-        let graph = &self.snapshot.graph;
-        while self.distance(at) > 1 && self.distance(at) != BASE_SYSTEM_DISTANCE {
-            let edges = retainers.of_node(at).iter().map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
-            let strong = edges.filter(|retaining| {
-                graph.edge_type(retaining.edge) != EdgeType::Weak && (0..self.distance(at)).contains(&self.distance(retaining.from))
-            });
-            let Some(nearest) = strong.max_by_key(|retaining| (self.distance(retaining.from), std::cmp::Reverse(retaining.edge))) else {
-                break;
-            };
+        while let Some(nearest) = self.shortest_step(retainers, at) {
             path.push(nearest);
             at = nearest.from;
         }
         path.reverse();
         path
+    }
+
+    /// The last step of that path, which depends on the node alone; none at its beginning.
+    pub(crate) fn shortest_step(&self, retainers: &Retainers, node: Node) -> Option<Retaining> {
+        let graph = &self.snapshot.graph;
+        let distance = self.distance(node);
+        if distance <= 1 || distance == BASE_SYSTEM_DISTANCE {
+            return None;
+        }
+        let edges = retainers.of_node(node).iter().map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
+        let strong = edges.filter(|retaining| {
+            graph.edge_type(retaining.edge) != EdgeType::Weak && (0..distance).contains(&self.distance(retaining.from))
+        });
+        strong.max_by_key(|retaining| (self.distance(retaining.from), std::cmp::Reverse(retaining.edge)))
     }
 
     /// The node, its dominator, that one's, and so on to the root.

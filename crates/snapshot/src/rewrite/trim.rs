@@ -112,13 +112,19 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     let graph = &analysis.snapshot().graph;
     let mut kept = retained_by(analysis, trimming.objects);
     let backward = Retainers::of(graph);
+    // Ways that meet are one from there on and walked once: the elements of a long list cost its length, not its square.
+    let (mut paths, mut chains) = (vec![false; kept.len()], vec![false; kept.len()]);
     let mut keep_with_way = |node: GraphNode| {
-        kept[node as usize] = true;
-        for step in analysis.shortest_path(&backward, node) {
-            kept[step.from as usize] = true;
+        let mut at = node;
+        while !std::mem::replace(&mut paths[at as usize], true) {
+            kept[at as usize] = true;
+            let Some(step) = analysis.shortest_step(&backward, at) else { break };
+            at = step.from;
         }
-        for dominator in analysis.dominator_chain(node) {
-            kept[dominator as usize] = true;
+        let mut at = node;
+        while !std::mem::replace(&mut chains[at as usize], true) {
+            kept[at as usize] = true;
+            at = analysis.dominator(at);
         }
     };
     for object in trimming.objects {
