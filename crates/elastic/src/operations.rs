@@ -88,7 +88,10 @@ pub fn run(operations: &[Operation], reclaim: Reclaim, debug: Debug) -> (usize, 
             Some(false) => refused += 1,
             None => {}
         }
-        model.space.check_deep().unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
+        // Miri looks at accesses; the books are checked at the end.
+        if cfg!(not(miri)) {
+            model.space.check_deep().unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
+        }
     }
     for (arena, live) in &model.arenas {
         assert!(live.iter().all(Live::holds), "a block changed");

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 
 fn operations(longest: usize) -> impl Strategy<Value = Vec<Operation>> {
-    let size = || prop_oneof![8 => 0usize..300, 3 => 0usize..5_000, 1 => 0usize..100_000, 1 => 0usize..3_000_000];
+    let size = || prop_oneof![8 => 0usize..300, 3 => 0usize..5_000, 1 => 0usize..if cfg!(miri) { 9_000 } else { 100_000 }, 1 => 0usize..if cfg!(miri) { 20_000 } else { 3_000_000 }];
     let one = prop_oneof![
         3 => any::<u8>().prop_map(Operation::Begin),
         24 => (any::<u8>(), size(), prop_oneof![4 => 0u8..4, 1 => 0u8..14]).prop_map(|(a, s, g)| Operation::Allocate(a, s, g)),
@@ -32,7 +32,7 @@ fn reclaims() -> impl Strategy<Value = Reclaim> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 4 } else { 192 }, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: if cfg!(miri) { 2 } else { 192 }, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn any_list_of_operations_keeps_every_promise(list in operations(if cfg!(miri) { 40 } else { 160 }), reclaim in reclaims()) {
