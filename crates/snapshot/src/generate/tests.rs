@@ -205,7 +205,8 @@ proptest! {
         let references: Vec<Vec<usize>> = lists.iter().map(|list| list.iter().map(|target| target.index(count)).collect()).collect();
         let mut heap = Lists { references: references.clone(), ..Lists::default() };
         let options = Options { names_in_generation: all, ..Options::default() };
-        let (file, profile) = made(&mut heap, options);
+        let (bytes, profile) = generate(&mut heap, Vec::new(), options).unwrap();
+        let file: Value = serde_json::from_slice(&bytes).unwrap();
         let nodes = rows(&file, "nodes", 6);
         let edges = rows(&file, "edges", 3);
         prop_assert_eq!(nodes.len() as u64, profile.nodes);
@@ -220,6 +221,16 @@ proptest! {
             prop_assert_eq!(&targets, &references[index]);
         }
         prop_assert!(edge.next().is_none());
+        // This crate's reader sees the same graph.
+        let snapshot = crate::Snapshot::read(&bytes).unwrap();
+        let graph = &snapshot.graph;
+        prop_assert_eq!((graph.node_count() as u64, graph.edge_count() as u64), (profile.nodes, profile.edges));
+        for node in graph.nodes() {
+            let index = (graph.id(node) as usize - 1) / 2;
+            prop_assert_eq!(snapshot.strings.text(graph.node_name(node)), format!("class {}", index % 3));
+            let targets: Vec<usize> = graph.edges(node).map(|edge| (graph.id(graph.target(edge)) as usize - 1) / 2).collect();
+            prop_assert_eq!(&targets, &references[index]);
+        }
         for (index, list) in references.iter().enumerate().filter(|(index, _)| reached[*index]) {
             prop_assert!(list.iter().all(|target| reached[*target]), "{index} leads to an object without a node");
         }

@@ -7,7 +7,7 @@
 //! holders shared with it, where those holders were not kept. [`Trimmed`] counts what was left out.
 
 use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
-use crate::analysis::Analysis;
+use crate::analysis::{Analysis, NO_DISTANCE};
 use crate::graph::{Node as GraphNode, Retainers};
 use crate::names::{Hash, StringId, StringsStorage};
 use crate::rows::Rows;
@@ -114,7 +114,11 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
     let backward = Retainers::of(graph);
     // Ways that meet are one from there on and walked once: the elements of a long list cost its length, not its square.
     let (mut paths, mut chains) = (vec![false; kept.len()], vec![false; kept.len()]);
+    let mut unreached = Unreached { kept: vec![false; kept.len()], open: Vec::new() };
     let mut keep_with_way = |node: GraphNode| {
+        if analysis.distance(node) == NO_DISTANCE {
+            return unreached.keep(analysis, &backward, node);
+        }
         let mut at = node;
         while !std::mem::replace(&mut paths[at as usize], true) {
             kept[at as usize] = true;
@@ -134,7 +138,26 @@ fn kept(analysis: &Analysis<'_, '_>, trimming: &Trimming<'_>) -> Vec<bool> {
         }
     }
     kept[graph.root() as usize] = true;
+    kept.iter_mut().zip(unreached.kept).for_each(|(kept, unreached)| *kept |= unreached);
     kept
+}
+
+/// Objects that no root reaches have no way from one: all that leads to them is kept, so that they are dominated by what they were.
+struct Unreached {
+    kept: Vec<bool>,
+    open: Vec<GraphNode>,
+}
+
+impl Unreached {
+    fn keep(&mut self, analysis: &Analysis<'_, '_>, backward: &Retainers, node: GraphNode) {
+        let graph = &analysis.snapshot().graph;
+        self.open.push(node);
+        while let Some(node) = self.open.pop() {
+            if !std::mem::replace(&mut self.kept[node as usize], true) {
+                self.open.extend(backward.of_node(node).iter().map(|edge| graph.source(*edge)));
+            }
+        }
+    }
 }
 
 /// The objects and what they dominate.

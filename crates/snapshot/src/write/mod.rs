@@ -8,7 +8,7 @@
 //! That each node has as many edges as it announced is checked without remembering any: both lists are folded into a number
 //! that depends on (node, count) pairs, and the two numbers must be the same.
 //!
-//! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to the byte (tests/nodes.rs).
+//! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to the byte (tests/rewrites.rs).
 
 mod error;
 mod layout;
