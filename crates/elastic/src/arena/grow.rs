@@ -29,6 +29,8 @@ const COMMIT_BYTES_MAX: usize = 1 << 20;
 const POPULATE_BYTES: usize = 32 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
+/// How many of the chunks kept by a reset are asked for room before a new one is taken.
+const SPARES_LOOKED_AT: usize = 8;
 
 impl Shared {
     /// The address at which a line begins.
@@ -247,9 +249,12 @@ impl Arena {
         let shape = shared.shape;
         // The end of a chunk is aligned to a line and its links to words; a larger alignment may cost its size.
         let room = size + if align > WORD { align } else { 0 };
-        let chunk = match self.take_spare(room) {
+        let chunk = match self.take_spare(room)? {
             Some(chunk) => chunk,
             None => {
+                if room > shape.root_bytes() {
+                    self.return_spare_runs();
+                }
                 let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
                 let want = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
                 let chunk = take_chunk(shared, room, want, 0)?;
@@ -298,21 +303,71 @@ impl Arena {
         at - self.shared().line_address(chunk.top - chunk.lines).addr()
     }
 
-    /// The first chunk kept by a reset, if it has the room.
-    fn take_spare(&self, room: usize) -> Option<Chunk> {
-        let head = self.head();
-        let spare = head.spare.get();
-        if spare == 0 {
-            return None;
+    /// The first chunk kept by a reset that has the room, of those looked at; committed as far as the room needs.
+    fn take_spare(&self, room: usize) -> Result<Option<Chunk>, Error> {
+        let (shared, head) = (self.shared(), self.head());
+        let shape = shared.shape;
+        let (mut before, mut top) = (None, head.spare.get());
+        for _ in 0..SPARES_LOOKED_AT {
+            if top == 0 {
+                break;
+            }
+            let mut chunk = self.chunk(top);
+            let need = room + chunk.link_bytes();
+            if need > chunk.lines as usize * shape.line_bytes() {
+                top = chunk.other;
+                before = Some(chunk);
+                continue;
+            }
+            if let Some(mut large) = chunk.to_large(shape.line_bytes())
+                && need > large.committed_bytes
+            {
+                mark("a chunk kept by a reset is committed further");
+                let committed = large.committed_bytes;
+                let step = need.next_multiple_of(shape.granule_bytes());
+                shared.with_room(|pool| pool.commit_large(&mut large, step, &shared.reservation))?;
+                shared.populate(large.range.end - step..large.range.end - committed);
+                chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
+            }
+            mark("a chunk kept by a reset is used");
+            match before {
+                Some(before) => self.write_chunk(&Chunk { other: chunk.other, ..before }),
+                None => head.spare.set(chunk.other),
+            }
+            return Ok(Some(chunk));
         }
-        let chunk = self.chunk(spare);
-        let committed = chunk.committed_lines() as usize * self.shared().shape.line_bytes();
-        if room + chunk.link_bytes() > committed {
-            return None;
+        Ok(None)
+    }
+
+    /// For a block that no root holds and no spare chunk: spare runs of roots, of those looked at, go back to the pool. Kept,
+    /// they would add up where each such block is a little larger than the one before.
+    fn return_spare_runs(&self) {
+        let (shared, head) = (self.shared(), self.head());
+        let root_lines = shared.shape.lines_for(shared.shape.root_bytes()) as u32;
+        let (mut before, mut top): (Option<Chunk>, u32) = (None, head.spare.get());
+        for _ in 0..SPARES_LOOKED_AT {
+            if top == 0 {
+                return;
+            }
+            let chunk = self.chunk(top);
+            top = chunk.other;
+            if chunk.lines <= root_lines {
+                before = Some(chunk);
+                continue;
+            }
+            mark("a spare run of roots goes back");
+            match &mut before {
+                Some(before) => {
+                    before.other = top;
+                    self.write_chunk(before);
+                }
+                None => head.spare.set(top),
+            }
+            // Saturated counts are wrong already.
+            head.owned_lines.set(head.owned_lines.get().saturating_sub(chunk.lines));
+            self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
+            shared.after_return(return_chunks(shared, [chunk.top, 0]));
         }
-        mark("a chunk kept by a reset is used");
-        head.spare.set(chunk.other);
-        Some(chunk)
     }
 
     /// The committed rest of a chunk that is current no more becomes a free block.

@@ -251,3 +251,54 @@ fn an_arena_dies_on_another_thread_and_after_its_space() {
     std::thread::spawn(move || drop(arena)).join().unwrap();
     is_empty(&handle);
 }
+
+#[test]
+#[cfg(not(miri))]
+fn an_arena_that_is_reset_for_ever_larger_blocks_does_not_keep_them_all() {
+    let (granule, root) = (small().granule_bytes, small().root_bytes);
+    let space = Space::new(small()).unwrap();
+    let mut arena = space.arena(Growth::STANDARD).unwrap();
+    let rounds = 3 * root / granule;
+    let grow = |arena: &mut Arena| {
+        for round in 1..=rounds {
+            arena.reset();
+            let block = arena.allocate(layout(round * granule, 8)).unwrap();
+            // SAFETY: the block is this long.
+            unsafe { block.write_bytes(0x5a, round * granule) };
+            let largest = (round * granule).max(granule);
+            let statistics = arena.statistics();
+            let committed = space.committed_bytes();
+            assert!(statistics.committed_bytes <= 4 * largest + 16 * granule, "round {round}: {statistics:?}");
+            assert!(committed <= statistics.committed_bytes + granule + (256 << 10), "round {round}: {committed} and {statistics:?}");
+        }
+    };
+    marks::expect("a chunk kept by a reset is committed further", || {
+        marks::expect("a spare run of roots goes back", || grow(&mut arena));
+    });
+    assert!(arena.statistics().owned_bytes <= 8 * root, "{:?}", arena.statistics());
+    space.check_deep().unwrap();
+    drop(arena);
+    is_empty(&space);
+}
+
+#[test]
+fn a_spare_chunk_behind_one_that_is_too_small_is_used() {
+    let granule = small().granule_bytes;
+    let space = space();
+    let mut arena = space.arena(Growth::new(&[512, 256])).unwrap();
+    // Other arenas' chunks keep the first one from being lengthened.
+    let others: Vec<_> = (0..4).map(|_| space.arena(Growth::new(&[512])).unwrap()).collect();
+    for bytes in [granule, 3 * granule] {
+        arena.allocate(layout(bytes, 8)).unwrap();
+    }
+    let before = arena.statistics().owned_bytes;
+    for _ in 0..3 {
+        arena.reset();
+        for bytes in [3 * granule, granule] {
+            arena.allocate(layout(bytes, 8)).unwrap();
+        }
+        assert_eq!(arena.statistics().owned_bytes, before);
+    }
+    drop((arena, others));
+    is_empty(&space);
+}
