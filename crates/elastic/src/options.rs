@@ -23,12 +23,15 @@ pub enum Reclaim {
     /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A forked child has no such
     /// thread; call `trim` there.
     Background {
-        /// How long memory may lie idle, about.
+        /// How long memory may lie idle, about; less than a millisecond becomes one.
         interval: Duration,
         /// What may stay committed though nobody uses it.
         keep_bytes: usize,
     },
 }
+
+/// The background's shortest interval: with none it would never rest.
+pub(crate) const INTERVAL_MIN: Duration = Duration::from_millis(1);
 
 impl Default for Reclaim {
     fn default() -> Reclaim {

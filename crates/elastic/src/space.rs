@@ -5,6 +5,7 @@
 //! outside of the lock.
 
 use crate::background::Background;
+use crate::options::INTERVAL_MIN;
 use crate::pool::shape::Shape;
 use crate::pool::{Claim, Memory, Pool};
 use crate::sync::{Mutex, lock};
@@ -48,7 +49,10 @@ impl Default for Space {
 
 impl Space {
     /// Reserves the addresses. Nothing is committed until an arena begins.
-    pub fn new(options: Options) -> Result<Space, Error> {
+    pub fn new(mut options: Options) -> Result<Space, Error> {
+        if let Reclaim::Background { interval, .. } = &mut options.reclaim {
+            *interval = (*interval).max(INTERVAL_MIN);
+        }
         let shape = options.shape()?;
         let reservation = Reservation::new(
             shape.reserved_bytes(),

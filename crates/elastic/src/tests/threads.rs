@@ -134,3 +134,14 @@ fn the_background_gives_idle_memory_back_and_ends_with_its_space() {
     }
     space.check_deep().unwrap();
 }
+
+#[test]
+#[cfg(not(miri))]
+fn a_background_without_an_interval_rests_a_millisecond() {
+    for interval in [Duration::ZERO, Duration::from_nanos(1)] {
+        let reclaim = Reclaim::Background { interval, keep_bytes: 7 };
+        let space = Space::new(Options { reclaim, ..small() }).unwrap();
+        let kept = Reclaim::Background { interval: Duration::from_millis(1), keep_bytes: 7 };
+        assert_eq!(space.options().reclaim, kept);
+    }
+}
