@@ -5,7 +5,10 @@
 //! standard error. Where several JVMs start, the first is recorded.
 //!
 //! The JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else happens: a log line that
-//! cannot be understood is counted, not fatal. Should heaplab die, the JVM's writes fail, which it ignores, and it runs on.
+//! cannot be understood is counted, not fatal. Should heaplab be killed, a JVM that has the pipe open runs on: its writes fail,
+//! which it ignores. But the pipe's name and what was set in the program's environment outlive heaplab then, and a JVM
+//! that the program starts later waits at opening a pipe that nobody reads; it has to be ended by hand. A name that dies
+//! with heaplab (`/proc/PID/fd/N`) would not help: where HotSpot cannot open its log it refuses to start.
 
 mod pipe;
 mod release;
