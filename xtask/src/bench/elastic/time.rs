@@ -273,23 +273,31 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// What a recording is replayed on: ours set to speed as mimalloc is (it keeps its memory, in huge pages), the peers, and
-/// ours in small pages, and as it is by default, giving memory back when arenas die.
-pub const REPLAYED: [&str; 6] = ["elastic", "mimalloc", "glibc", "bumpalo", "elastic in small pages", "elastic by default"];
+/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages. The bound is asked of this setting.
+pub const FAST: &str = "elastic in huge pages kept until trim";
+/// Ours as it is by default, giving memory back when arenas die.
+const DEFAULT: &str = "elastic by default";
+const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 
-/// Replays of one recording, ns an event, each in a fresh process: the peer, and the pairs with ours.
-pub fn replays(name: &str, repetitions: usize) -> Result<Vec<(&'static str, Ratio)>> {
-    let mut pairs: [Vec<(f64, f64)>; 5] = Default::default();
+/// What a recording is replayed on.
+const REPLAYED: [&str; 6] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo"];
+/// Of [`REPLAYED`], who is compared with whom.
+const COMPARED: [(usize, usize); 6] = [(0, 1), (2, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
+
+/// Replays of one recording, ns an event, each in a fresh process: our setting, the peer, and the pairs.
+pub fn replays(name: &str, repetitions: usize) -> Result<Vec<(&'static str, &'static str, Ratio)>> {
+    let mut pairs: [Vec<(f64, f64)>; COMPARED.len()] = Default::default();
     for _ in 0..repetitions {
         let mut ns = [0.0; REPLAYED.len()];
         for (ns, heap) in ns.iter_mut().zip(REPLAYED) {
             *ns = super::space::in_child(&format!("replay,{heap},{name}"))?;
         }
-        for (pairs, peer) in pairs.iter_mut().zip(&ns[1..]) {
-            pairs.push((ns[0], *peer));
+        for (pairs, (ours, peer)) in pairs.iter_mut().zip(COMPARED) {
+            pairs.push((ns[ours], ns[peer]));
         }
     }
-    Ok(REPLAYED[1..].iter().copied().zip(pairs.iter().map(|pairs| Ratio::of(pairs))).collect())
+    let compared = COMPARED.iter().zip(&pairs);
+    Ok(compared.map(|(&(ours, peer), pairs)| (REPLAYED[ours], REPLAYED[peer], Ratio::of(pairs))).collect())
 }
 
 /// The other side of [`replays`]: one replay on memory that nothing has touched.
@@ -298,11 +306,12 @@ pub fn replay_child(heap: &str, name: &str) -> Result<f64> {
     // The driver's own table is not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
     Ok(match heap {
-        "elastic" => replay(&mut Elastic::fast(Growth::STANDARD), &recording, &mut blocks),
-        "elastic in small pages" => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
+        FAST => replay(&mut Elastic::fast(Growth::STANDARD), &recording, &mut blocks),
+        SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
         "mimalloc" => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
-        _ => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
+        DEFAULT => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
+        _ => anyhow::bail!("replay on {heap}: expected one of {REPLAYED:?}"),
     })
 }
