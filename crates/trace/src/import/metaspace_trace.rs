@@ -9,6 +9,9 @@
 //! What kind a loader is stands in a table of its own ([`name_kinds`]); without it the first loader is the boot loader and
 //! all others are standard ones. Requests are aligned to a word, and say so: a heap that aligns further does not place
 //! blocks where HotSpot does. A purge becomes a mark.
+//!
+//! A line that cannot be understood, or breaks off without a line feed, ends the import there: what was read stays, and
+//! `meta.cut` says where and why.
 
 use super::lines::{Line, Lines, decimal};
 use super::{Imported, Options};
@@ -84,16 +87,46 @@ pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, options: &Options, 
         unknown: 0,
     };
     let mut first = true;
-    while lines.advance()? {
-        let line = lines.line();
-        if std::mem::take(&mut first) && !line.whole().starts_with(HEADER.as_bytes()) {
-            return Err(line.wrong(format!("the header \"{HEADER} dt_us op args\"")));
-        }
-        if !line.whole().starts_with(b"#") {
-            importer.line(line)?;
+    loop {
+        match step(&mut lines, &mut importer, std::mem::take(&mut first)) {
+            Ok(true) => {}
+            Ok(false) => break,
+            // Of what is wrong with the trace itself, not with where its events go, what stands before it is kept.
+            Err(error) if importer.rows > 0 && ends_the_trace(&error, &options.name) => {
+                importer.out.meta.cut = Some(error.to_string());
+                break;
+            }
+            Err(error) => return Err(error),
         }
     }
     Ok(importer.finish())
+}
+
+/// Whether the error is of the trace's text.
+fn ends_the_trace(error: &TraceError, name: &std::path::Path) -> bool {
+    match error {
+        TraceError::Malformed { path, .. } | TraceError::Limit { path, .. } | TraceError::Io { path, .. } => path == name,
+        _ => false,
+    }
+}
+
+/// Imports the next line; false at the end.
+fn step<R: BufRead, S: EventSink>(lines: &mut Lines<R>, importer: &mut Importer<'_, S>, is_first: bool) -> Result<bool, TraceError> {
+    if !lines.advance()? {
+        return Ok(false);
+    }
+    let line = lines.line();
+    if is_first && !line.whole().starts_with(HEADER.as_bytes()) {
+        return Err(line.wrong(format!("the header \"{HEADER} dt_us op args\"")));
+    }
+    if line.whole().starts_with(b"#") {
+        return Ok(true);
+    }
+    if !lines.is_whole() {
+        return Err(line.wrong("a line feed at the line's end: the trace was cut"));
+    }
+    importer.line(line)?;
+    Ok(true)
 }
 
 impl<S: EventSink> Importer<'_, S> {
@@ -279,6 +312,10 @@ pub fn name_kinds(imported: &mut Imported, table: &str, name: &std::path::Path) 
         };
         let rows = imported.tables.arenas.len();
         let Some(row) = arena.checked_add(1).and_then(|row| imported.tables.arenas.get_mut(row)) else {
+            if imported.meta.cut.is_some() {
+                // Born in what is missing.
+                continue;
+            }
             return Err(wrong(format!("an arena of the trace, 0 to {}", rows.saturating_sub(2))));
         };
         if !["boot", "standard", "hidden", "reflection", "micro"].contains(kind) {
@@ -349,8 +386,28 @@ mod tests {
             ("0 b 1 z 0\n", "n, m or c"),
             ("x\n", "microseconds"),
         ] {
-            let said = read(&format!("{start}{rest}"), true).unwrap_err().to_string();
+            let (events, imported) = read(&format!("{start}{rest}0 k 0\n"), true).unwrap();
+            let said = imported.meta.cut.unwrap();
             assert!(said.contains("line 4") && said.contains(expected), "{said}");
+            assert_eq!(events.len(), 2);
+        }
+        let said = read(&format!("{HEADER}\nx\n"), true).unwrap_err().to_string();
+        assert!(said.contains("line 2"), "nothing before it is worth keeping: {said}");
+    }
+
+    #[test]
+    fn a_line_that_breaks_off_is_not_believed() {
+        let text = format!("{HEADER}\n0 b 0 n 0\n0 a 0 5 1\n0 b 1 n 1\n0 a 0 10 1\n");
+        let (all, whole) = read(&text, false).unwrap();
+        assert_eq!((all.len(), whole.meta.cut), (4, None));
+        for length in text.find("0 a 0 10").unwrap() + 1..text.len() {
+            let (events, mut imported) = read(&text[..length], false).unwrap();
+            assert_eq!(events, all[..3]);
+            let said = imported.meta.cut.clone().unwrap();
+            assert!(said.contains("line 5") && said.contains("the trace was cut"), "{said}");
+            // The whole trace's table may lie beside it.
+            let table = "arena\n0,0,n,boot\n1,1,n,hidden\n2,2,n,standard\n";
+            assert_eq!(name_kinds(&mut imported, table, Path::new("t.csv")).unwrap(), 2);
         }
     }
 
