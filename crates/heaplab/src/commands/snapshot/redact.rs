@@ -21,7 +21,8 @@ use std::process::ExitCode;
 
 Contents of strings, numbers and patterns are replaced; length stays, and what was equal is equal.
 Names of properties are kept only where they are identifiers of source code that is in the file or
-given, or the runtime's own: a map keyed by e-mail addresses has secrets for names.
+given, or the runtime's own: a map keyed by e-mail addresses has secrets for names. A function's
+name counts as an identifier, one that was computed too; --keep names keeps scripts' addresses.
 Sizes, ids, indices, lines and columns stay.")]
 pub struct Args {
     /// The snapshot
@@ -33,7 +34,7 @@ pub struct Args {
     /// Source code whose identifiers may stay (may be repeated)
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// A secret that makes replacements the same in several files; by default one that is forgotten
+    /// A long secret that makes replacements the same in several files; by default one that is forgotten. Other users see it in the list of processes
     #[arg(long, value_name = "TEXT")]
     key: Option<String>,
     /// The file to write; - is standard output
