@@ -1,5 +1,5 @@
 //! Ladder files: K copies of a real snapshot under one root. Every class then has exactly K times the nodes, bytes and retained bytes, at the same
-//! distances, so that answers for files of any size are known without asking anybody; [`write`] checks that.
+//! distances, so that answers for files of any size are known without asking anybody; [`write()`] checks that.
 //!
 //! The copies share the root's row, whose edges are those of all copies' roots, and the strings, but for the names of WeakMaps' references: they hold
 //! the table's id. Ids of copy i are moved by i times a power of two. Interfaces are the same if the original has more than 1000 plain objects.
