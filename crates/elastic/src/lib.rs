@@ -57,7 +57,7 @@
 //!
 //! # Settings
 //! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit limit, aids against memory
-//! errors ([`Debug`]). [`Growth`]: the sizes of an arena's chunks.
+//! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks.
 
 mod arena;
 mod background;

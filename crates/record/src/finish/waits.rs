@@ -1,7 +1,7 @@
 //! Rings that wait for something of another ring, and for how long.
 //!
 //! A record that is impossible where it stands (a birth where something lives, a death where nothing does) parks its ring here until
-//! another ring makes it possible, or until the other rings are [`WAIT_TICKS`] further. Who waits is found by the address alone;
+//! another ring makes it possible, or until the other rings are `WAIT_TICKS` further. Who waits is found by the address alone;
 //! few ever wait at one time, so that a list in the order of the deadlines does.
 
 /// How long an event may wait for its turn, in ticks of the other rings.

@@ -1,6 +1,6 @@
 //! Classes: the groups of DevTools' Summary. Source: `calculateObjectNames`, `classKeyInternal`, `buildAggregates`.
 //!
-//! Objects and native nodes are grouped by name ("<tag ...>" cut to "<tag>"), other types have a group each; plain objects are grouped by interface,
+//! Objects and native nodes are grouped by name (`<tag ...>` cut to `<tag>`), other types have a group each; plain objects are grouped by interface,
 //! and objects whose constructor's place in a script is known by that place too, because many constructors share a name. Nodes without a
 //! size are in no group's count, but have a class.
 //!

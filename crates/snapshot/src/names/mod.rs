@@ -2,7 +2,7 @@
 //!
 //! Source: "Speeding up V8 heap snapshots" (José Dapena Paz, 2023), which found a third of the time of V8's snapshots in this
 //! table: linear probing, and a hash of numeric strings that was the number itself, so that a run of numbers filled a run of
-//! slots and every other string that met it walked to its end. The hash is a parameter here ([`Hash`]), and the probes are counted, so
+//! slots and every other string that met it walked to its end. The hash is a parameter here ([`enum@Hash`]), and the probes are counted, so
 //! that the document can be rerun.
 //!
 //! Deviations: bytes lie behind each other in one buffer (V8: one allocation a string), slots hold 32 bits of the hash and the

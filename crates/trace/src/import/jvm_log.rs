@@ -3,7 +3,7 @@
 //! Everything that the metaspace does is in it: arenas that are born and die, every request with its words, its address and
 //! the type of the metadata, blocks given back early, and the chunks underneath: what is taken, given back, enlarged,
 //! committed and uncommitted. Requests become events, chunks the table `chunks`, from which the state of the real
-//! metaspace at any row can be told (crates/metaspace-report). Not in it: whose a loader is (its kind follows from its first chunks, [`kind`]), and
+//! metaspace at any row can be told (crates/metaspace-report). Not in it: whose a loader is (its kind follows from its first chunks, `kind`), and
 //! names of classes.
 //!
 //! Lines of different threads interleave, so what belongs together is found by thread. A block's event stands where the
