@@ -1,4 +1,4 @@
-//! Why an arena could not serve a request. The arena and its space are then as before it.
+//! Why an arena could not serve a request. The arena's blocks and its space are then as before it.
 
 use std::alloc::Layout;
 

@@ -252,12 +252,15 @@ impl Arena {
         let chunk = match self.take_spare(room)? {
             Some(chunk) => chunk,
             None => {
-                if room > shape.root_bytes() {
-                    self.return_spare_runs();
-                }
                 let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
                 let want = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
-                let chunk = take_chunk(shared, room, want, 0)?;
+                let mut taken = take_chunk(shared, room, want, 0);
+                // Afterwards, so that a refused request gives up what was kept only where it could have helped.
+                if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
+                    mark("spare runs of roots went back for a block that did not fit beside them");
+                    taken = take_chunk(shared, room, want, 0);
+                }
+                let chunk = taken?;
                 self.own(&chunk);
                 chunk
             }
@@ -340,14 +343,14 @@ impl Arena {
     }
 
     /// For a block that no root holds and no spare chunk: spare runs of roots, of those looked at, go back to the pool. Kept,
-    /// they would add up where each such block is a little larger than the one before.
-    fn return_spare_runs(&self) {
+    /// they would add up where each such block is a little larger than the one before. Returns whether there were any.
+    fn return_spare_runs(&self) -> bool {
         let (shared, head) = (self.shared(), self.head());
         let root_lines = shared.shape.lines_for(shared.shape.root_bytes()) as u32;
-        let (mut before, mut top): (Option<Chunk>, u32) = (None, head.spare.get());
+        let (mut before, mut top, mut returned): (Option<Chunk>, u32, bool) = (None, head.spare.get(), false);
         for _ in 0..SPARES_LOOKED_AT {
             if top == 0 {
-                return;
+                break;
             }
             let chunk = self.chunk(top);
             top = chunk.other;
@@ -367,7 +370,9 @@ impl Arena {
             head.owned_lines.set(head.owned_lines.get().saturating_sub(chunk.lines));
             self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
             shared.after_return(return_chunks(shared, [chunk.top, 0]));
+            returned = true;
         }
+        returned
     }
 
     /// The committed rest of a chunk that is current no more becomes a free block.

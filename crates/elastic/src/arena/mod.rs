@@ -104,7 +104,9 @@ impl Arena {
 
     /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or until it is given back.
     ///
-    /// A layout of no bytes gives an aligned address that is no block. After an error the arena is as before.
+    /// A layout of no bytes gives an aligned address that is no block. After an error the arena's blocks and what it has for
+    /// more are as before; only empty chunks of several roots that a [`reset`](Arena::reset) kept may have gone back to the space,
+    /// for a request of more than a root that needed their place.
     #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let size = layout.size().wrapping_add(WORD - 1) & !(WORD - 1);

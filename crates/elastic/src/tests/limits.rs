@@ -58,6 +58,30 @@ fn idle_memory_of_another_size_is_given_back_before_the_address_space_is_exhaust
 }
 
 #[test]
+#[cfg(debug_assertions)]
+fn a_run_of_roots_kept_by_a_reset_makes_way_only_where_the_block_does_not_fit_beside_it() {
+    let root = small().root_bytes;
+    let went = "spare runs of roots went back for a block that did not fit beside them";
+    for (limit_roots, makes_way, served) in [(6, 0, true), (4, 1, true), (2, 1, false)] {
+        let (space, limit) = limited(usize::MAX);
+        let mut arena = space.arena(Growth::MICRO).unwrap();
+        arena.allocate(layout(2 * root, 8)).unwrap();
+        arena.reset();
+        let before = arena.statistics();
+        limit.set_limit_bytes(limit_roots * root);
+        let passed = marks::passed(went);
+        let outcome = arena.allocate(layout(7 * root / 2, 8));
+        assert_eq!((marks::passed(went) - passed, outcome.is_ok()), (makes_way, served), "at {limit_roots} roots: {outcome:?}");
+        if !served {
+            let after = arena.statistics();
+            assert_eq!((after.used_bytes, after.chunks), (before.used_bytes, before.chunks - 1));
+        }
+        drop(arena);
+        is_empty(&space);
+    }
+}
+
+#[test]
 fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(granule);
