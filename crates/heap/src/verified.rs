@@ -5,7 +5,7 @@
 //! --verify` and the conformance lists use it.
 
 use crate::{Allocating, CheckError, Footprint, Region, Request};
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ptr::NonNull;
 
 /// A promise that a heap broke.
@@ -93,7 +93,8 @@ pub struct Verified<H> {
     heap: H,
     /// Live blocks by address; neighbours in it are the only candidates for an overlap.
     live: BTreeMap<usize, Block>,
-    regions: HashMap<Region, Vec<usize>>,
+    /// Of each region: its live blocks.
+    regions: HashMap<Region, BTreeSet<usize>>,
     live_bytes: u64,
     births: u64,
     violation: Option<Violation>,
@@ -163,7 +164,7 @@ impl<H: Allocating> Verified<H> {
         unsafe { block.as_ptr().write_bytes(pattern, size) };
         self.live.insert(address, Block { size, pattern, region: request.region });
         if request.region != Region::MALLOC {
-            self.regions.entry(request.region).or_default().push(address);
+            self.regions.entry(request.region).or_default().insert(address);
         }
         self.live_bytes += size as u64;
     }
@@ -171,10 +172,8 @@ impl<H: Allocating> Verified<H> {
     fn forget(&mut self, address: usize) -> Option<Block> {
         let block = self.live.remove(&address)?;
         self.live_bytes -= block.size as u64;
-        if let Some(members) = self.regions.get_mut(&block.region)
-            && let Some(at) = members.iter().position(|member| *member == address)
-        {
-            members.swap_remove(at);
+        if let Some(members) = self.regions.get_mut(&block.region) {
+            members.remove(&address);
         }
         Some(block)
     }
