@@ -1,7 +1,7 @@
-//! Lists of operations on elastic arenas, from bytes: four bytes an operation, after one that chooses policy and debugging aids.
+//! Lists of operations on elastic arenas, from bytes: four bytes an operation, after one that chooses policy, debugging aids and how many addresses there are.
 #![no_main]
 
-use heaplab_elastic::operations::{Operation, run};
+use heaplab_elastic::operations::{Operation, Setting, run};
 use heaplab_elastic::{Debug, Reclaim};
 use libfuzzer_sys::fuzz_target;
 
@@ -15,7 +15,8 @@ fuzz_target!(|bytes: &[u8]| {
     let aid = |bit: u8| choice & 4 != 0 && choice >> bit & 1 == 1;
     let debug = Debug { canaries: aid(3), guard_pages: aid(4), poison: aid(5), no_reuse: aid(6) };
     let operations: Vec<Operation> = rest.chunks_exact(4).take(400).map(operation).collect();
-    run(&operations, reclaim, debug);
+    let roots = if choice >> 7 == 1 { 3 } else { 64 };
+    run(&operations, Setting { reclaim, debug, roots });
 });
 
 /// The first byte says what, the second which arena, the others how much.
@@ -27,7 +28,7 @@ fn operation(bytes: &[u8]) -> Operation {
         0..=2 => Operation::Begin(arena),
         3..=17 => Operation::Allocate(arena, size, shape >> 4),
         18..=22 => Operation::Deallocate(arena, small),
-        23..=25 => Operation::Resize(arena, small, size),
+        23..=25 => Operation::Resize(arena, small, size, shape >> 4),
         26 => Operation::Reset(arena),
         27 => Operation::End(arena),
         28 => Operation::Trim,

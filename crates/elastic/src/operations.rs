@@ -18,8 +18,8 @@ pub enum Operation {
     Allocate(u8, usize, u8),
     /// The n-th live block of an arena is given back.
     Deallocate(u8, usize),
-    /// The n-th live block of an arena gets a new size, through `Allocator`.
-    Resize(u8, usize, usize),
+    /// The n-th live block of an arena gets a new size and alignment, through `Allocator`.
+    Resize(u8, usize, usize, u8),
     /// An arena is reset.
     Reset(u8),
     /// An arena is dropped.
@@ -36,6 +36,23 @@ pub enum Operation {
 
 /// Policies that lists choose from.
 pub const GROWTHS: [Growth; 5] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128])];
+
+/// The space that a list runs on.
+#[derive(Clone, Copy, Debug)]
+pub struct Setting {
+    /// When memory goes back.
+    pub reclaim: Reclaim,
+    /// Aids against memory errors.
+    pub debug: Debug,
+    /// Roots of addresses, of 256 granules each: with few of them, addresses run out.
+    pub roots: usize,
+}
+
+impl Default for Setting {
+    fn default() -> Setting {
+        Setting { reclaim: Reclaim::default(), debug: Debug::default(), roots: 64 }
+    }
+}
 
 struct Live {
     block: NonNull<u8>,
@@ -64,15 +81,17 @@ impl Live {
     }
 }
 
-/// Runs the list on a small space with these aids and this policy. Returns how many blocks were allocated and how many refused.
+/// Runs the list on a small space. Returns how many blocks were allocated and how many refused.
 ///
 /// # Panics
 /// Where a promise is broken.
-pub fn run(operations: &[Operation], reclaim: Reclaim, debug: Debug) -> (usize, usize) {
+pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
     let (faults, limit) = (Arc::new(Faults::new()), Arc::new(CommitLimit::none()));
+    let Setting { reclaim, debug, roots } = setting;
+    let root_bytes = Options::default().granule_bytes * if cfg!(miri) { 64 } else { 256 };
     let options = Options {
-        reserve_bytes: if cfg!(miri) { 2 << 20 } else { 64 << 20 },
-        root_bytes: Options::default().granule_bytes * if cfg!(miri) { 64 } else { 256 },
+        reserve_bytes: root_bytes * roots.clamp(1, if cfg!(miri) { 8 } else { 64 }),
+        root_bytes,
         reclaim,
         debug,
         limit: Some(limit.clone()),
@@ -132,7 +151,7 @@ impl Model {
                 // SAFETY: it was live and has left the model.
                 unsafe { arena.deallocate(live.block, live.layout) };
             }
-            Operation::Resize(number, nth, size) => self.resize(number, nth, size)?,
+            Operation::Resize(number, nth, size, align) => self.resize(number, nth, size, align)?,
             Operation::Reset(number) => {
                 let (arena, live) = self.arena(number)?;
                 assert!(live.drain(..).all(|live| live.holds()), "a block changed");
@@ -175,18 +194,19 @@ impl Model {
         }
     }
 
-    fn resize(&mut self, number: u8, nth: usize, size: usize) -> Option<()> {
+    fn resize(&mut self, number: u8, nth: usize, size: usize, align: u8) -> Option<()> {
         let (arena, live) = self.arena(number)?;
         if live.is_empty() {
             return None;
         }
         let nth = nth % live.len();
         let (old, block) = (live[nth].layout, live[nth].block);
-        let new = Layout::from_size_align(size, old.align()).ok()?;
-        let arena: &Arena = arena;
+        let new = Layout::from_size_align(size, 1 << (align % 14)).ok()?;
+        let (arena, before) = (&*arena, arena.statistics());
         // SAFETY: the block is live with this layout; the model gets the new address.
         let moved = unsafe { if size >= old.size() { (&arena).grow(block, old, new) } else { (&arena).shrink(block, old, new) } };
         if let Ok(moved) = moved {
+            assert!(moved.cast::<u8>().addr().get().is_multiple_of(new.align()), "{new:?} at {moved:p}");
             let kept = Layout::from_size_align(size.min(old.size()), 1).ok()?;
             let mark = live[nth].mark;
             assert!(Live { block: moved.cast(), layout: kept, mark }.holds(), "a moved block lost its contents");
@@ -194,6 +214,7 @@ impl Model {
             live[nth].fill();
         } else {
             assert!(live[nth].holds(), "a block that could not be resized changed");
+            assert_unchanged(before, arena.statistics(), arena.space().options().root_bytes);
         }
         Some(())
     }
