@@ -44,7 +44,8 @@ impl Default for Reclaim {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debug {
     /// A known word behind each block, looked at when the block is given back, when its arena dies or is reset, and by
-    /// [`Arena::check`](crate::Arena::check). A changed one panics and names the block.
+    /// [`Arena::check`](crate::Arena::check). A changed one panics and names the block; an arena that dies with one keeps its
+    /// memory for good, because the links between its chunks may be written over too.
     pub canaries: bool,
     /// An inaccessible page behind each block: a write beyond its end faults at once. Three pages a block.
     pub guard_pages: bool,

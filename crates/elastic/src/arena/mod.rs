@@ -14,6 +14,7 @@ mod stats;
 use crate::space::{Shared, Space};
 use crate::{Error, Growth};
 use head::{CLOSED, Chunk, Head, Link, WORD, read_chunk};
+use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -175,8 +176,10 @@ impl Arena {
     /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated next.
     pub fn reset(&mut self) {
         let head = self.head();
-        if head.debug.get() {
-            self.end_debug();
+        if head.debug.get()
+            && let Err(overwritten) = self.end_debug()
+        {
+            panic!("{overwritten}");
         }
         // The list runs from the newest chunk to the oldest, the spare list the other way, so that they are used in the
         // same order again. The chunk with the head stays current.
@@ -196,7 +199,8 @@ impl Arena {
         self.write_chunk(&chunk);
         if head.debug.get() && self.shared().options.debug.guard_pages {
             // Each block has a chunk of its own there, and none is used again.
-            grow::return_chunks(self.shared(), [spare, 0]);
+            let idle_bytes = grow::return_chunks(self.shared(), [spare, 0]);
+            self.shared().after_return(idle_bytes);
             spare = 0;
             head.owned_lines.set(chunk.lines);
         }
@@ -266,8 +270,13 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.head().debug.get() {
-            self.end_debug();
+        if self.head().debug.get()
+            && let Err(overwritten) = self.end_debug()
+        {
+            // What was written over may be a chunk's link as well; following it could give away what others use.
+            mark("an arena with an overrun block is leaked");
+            assert!(std::thread::panicking(), "{overwritten}");
+            return;
         }
         let (current, spare) = (self.head().current.get(), self.head().spare.get());
         // SAFETY: the head's reference came from an Arc; the head is not used any more.

@@ -4,6 +4,7 @@
 use super::is_empty;
 use super::{layout, small};
 use crate::{Arena, Debug, Growth, Options, Space};
+use heaplab_buddy::marks;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn arena(debug: Debug) -> (Space, Arena) {
@@ -34,10 +35,48 @@ fn a_canary_that_was_overwritten_is_found_and_named() {
 fn an_arena_that_dies_looks_at_its_canaries() {
     let (space, arena) = arena(Debug { canaries: true, ..Debug::default() });
     let block = arena.allocate(layout(24, 8)).unwrap();
+    let other = space.arena(Growth::STANDARD).unwrap();
     // SAFETY: as above.
     unsafe { block.add(24).write(1) };
-    assert!(catch_unwind(AssertUnwindSafe(|| drop(arena))).is_err());
-    drop(space);
+    marks::expect("an arena with an overrun block is leaked", || {
+        assert!(catch_unwind(AssertUnwindSafe(|| drop(arena))).is_err());
+    });
+    assert!(space.arenas() == 2 && space.committed_bytes() > 0, "nothing that may be damaged is handed on");
+    other.allocate(layout(10_000, 8)).expect("others go on");
+    drop(other);
+    space.check_deep().unwrap();
+}
+
+#[test]
+fn an_overrun_arena_that_dies_in_a_panic_is_leaked_too_and_the_first_panic_is_the_one_that_is_seen() {
+    let (space, arena) = arena(Debug { canaries: true, ..Debug::default() });
+    arena.allocate(layout(24, 8)).unwrap();
+    let block = arena.allocate(layout(24, 8)).unwrap();
+    // SAFETY: as above; the tail and the other block.
+    unsafe { block.add(24).write_bytes(0xee, 48) };
+    let panicked = catch_unwind(AssertUnwindSafe(move || {
+        let _dies_here = arena;
+        panic!("first");
+    }));
+    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"first"));
+    space.arena(Growth::STANDARD).unwrap().allocate(layout(10_000, 8)).expect("the space goes on");
+    space.check_deep().unwrap();
+}
+
+#[test]
+fn a_reset_that_finds_an_overrun_panics_and_changes_nothing() {
+    let (space, mut arena) = arena(Debug { canaries: true, poison: true, ..Debug::default() });
+    let block = arena.allocate(layout(24, 8)).unwrap();
+    // SAFETY: as above.
+    let canary = unsafe { block.add(24).cast::<u64>().replace(5) };
+    let before = arena.statistics();
+    assert!(catch_unwind(AssertUnwindSafe(|| arena.reset())).is_err());
+    assert_eq!(arena.statistics(), before);
+    // SAFETY: as above.
+    unsafe { block.add(24).cast::<u64>().write(canary) };
+    drop(arena);
+    space.trim().unwrap();
+    assert_eq!(space.committed_bytes(), 0);
 }
 
 #[test]
