@@ -12,8 +12,8 @@ use crate::sync::{Mutex, lock};
 use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
 /// handle and its last arena are gone.
@@ -30,6 +30,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) shape: Shape,
     pub(crate) arenas: AtomicUsize,
+    /// Held for reading by whoever reclaims, so that one who finds no room can wait for what is on its way.
+    reclaiming: RwLock<()>,
     background: Option<Background>,
 }
 
@@ -70,7 +72,8 @@ impl Space {
             _ => None,
         };
         let pool = Mutex::new(Pool::new(shape));
-        let space = Space(Arc::new(Shared { reservation, pool, options, shape, arenas: AtomicUsize::new(0), background }));
+        let (arenas, reclaiming) = (AtomicUsize::new(0), RwLock::new(()));
+        let space = Space(Arc::new(Shared { reservation, pool, options, shape, arenas, reclaiming, background }));
         if let (Some(background), Reclaim::Background { interval, keep_bytes }) = (&space.0.background, space.0.options.reclaim) {
             background.start(Arc::downgrade(&space.0), interval, keep_bytes).map_err(Error::Thread)?;
         }
@@ -131,6 +134,7 @@ impl Shared {
     /// Gives idle memory back until `keep_bytes` are left.
     pub(crate) fn reclaim(&self, keep_bytes: usize) -> Result<usize, Error> {
         let mut returned = 0;
+        let _under_way = self.reclaiming.read().unwrap_or_else(PoisonError::into_inner);
         let mut pool = lock(&self.pool);
         while pool.idle_bytes() > keep_bytes
             && let Some(claim) = pool.claim()
@@ -151,6 +155,11 @@ impl Shared {
             returned += ranges.iter().map(Range::len).sum::<usize>();
         }
         Ok(returned)
+    }
+
+    /// Waits until every reclaim has ended that is under way now. Not to be called with the pool's lock.
+    pub(crate) fn wait_for_reclaims(&self) {
+        drop(self.reclaiming.write().unwrap_or_else(PoisonError::into_inner));
     }
 
     /// Uncommits a claim's ranges. After a failure, the parts of the claim with whether each is uncommitted.

@@ -80,6 +80,9 @@ impl Pool {
             }
         }
         let census = self.census();
+        if self.claimed_bytes != 0 {
+            return Err(format!("{} bytes are claimed, and nobody reclaims", self.claimed_bytes));
+        }
         let idle = census.warm_granules * self.shape.granule_bytes() + census.kept_bytes;
         if idle != self.idle_bytes {
             return Err(format!("idle bytes: {idle} in the books, {} counted", self.idle_bytes));

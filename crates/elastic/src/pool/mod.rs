@@ -98,6 +98,8 @@ pub struct Pool {
     kept: Kept,
     /// Committed bytes that nobody uses.
     idle_bytes: usize,
+    /// Of claims that are not settled.
+    claimed_bytes: usize,
     /// Committed bytes of large chunks in use.
     large_bytes: usize,
     counts: Counts,
@@ -115,6 +117,7 @@ impl Pool {
             warm: Set::default(),
             kept: Kept::default(),
             idle_bytes: 0,
+            claimed_bytes: 0,
             large_bytes: 0,
             counts: Counts::default(),
         }
@@ -123,6 +126,11 @@ impl Pool {
     /// Committed bytes that nobody uses.
     pub fn idle_bytes(&self) -> usize {
         self.idle_bytes
+    }
+
+    /// Committed bytes that are on their way to the kernel.
+    pub fn claimed_bytes(&self) -> usize {
+        self.claimed_bytes
     }
 
     /// What was done so far.
@@ -265,13 +273,16 @@ impl Pool {
     pub fn claim(&mut self) -> Option<Claim> {
         if let Some((chunk, committed)) = self.kept.take_largest() {
             self.idle_bytes -= committed;
+            self.claimed_bytes += committed;
             return Some(Claim::Chunk(chunk, committed));
         }
         let number = self.warm.first()?;
         let region = self.regions.region(number);
         let granules = region.free & region.warm;
         region.free &= !granules;
-        self.idle_bytes -= granules.count_ones() as usize * self.shape.granule_bytes();
+        let bytes = granules.count_ones() as usize * self.shape.granule_bytes();
+        self.idle_bytes -= bytes;
+        self.claimed_bytes += bytes;
         self.note(number);
         Some(Claim::Granules(number, granules))
     }
@@ -301,6 +312,10 @@ impl Pool {
         if !uncommitted {
             mark("the kernel refused to take memory back");
         }
+        self.claimed_bytes -= match claim {
+            Claim::Chunk(_, committed) => committed,
+            Claim::Granules(_, granules) => granules.count_ones() as usize * self.shape.granule_bytes(),
+        };
         match claim {
             Claim::Chunk(chunk, _) if uncommitted => self.return_chunk(chunk),
             Claim::Chunk(chunk, committed) => {

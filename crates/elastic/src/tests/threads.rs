@@ -1,8 +1,17 @@
 //! Many arenas and many threads: HotSpot's stress tests, with marked blocks.
 
 use super::{is_empty, layout, small};
+#[cfg(not(miri))]
+use crate::CommitLimit;
 use crate::{Arena, Growth, Options, Reclaim, Space};
+#[cfg(not(miri))]
+use heaplab_buddy::marks::passed;
 use std::ptr::NonNull;
+#[cfg(not(miri))]
+use std::sync::{
+    Arc,
+    atomic::{AtomicBool, Ordering},
+};
 #[cfg(not(miri))]
 use std::time::{Duration, Instant};
 
@@ -144,4 +153,43 @@ fn a_background_without_an_interval_rests_a_millisecond() {
         let kept = Reclaim::Background { interval: Duration::from_millis(1), keep_bytes: 7 };
         assert_eq!(space.options().reclaim, kept);
     }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
+    const BYTES: usize = 4 << 20;
+    let waited = "at the commit limit or out of addresses: what another thread gives back is waited for";
+    // Room for one block, so that each needs the pages of the one before.
+    let limit = Arc::new(CommitLimit::new(BYTES + (128 << 10)));
+    let space = Space::new(Options { reclaim: Reclaim::AtTrim, limit: Some(limit), ..small() }).unwrap();
+    let done = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                space.trim().unwrap();
+            }
+        });
+        let asking = scope.spawn(|| {
+            let (start, before) = (Instant::now(), passed(waited));
+            let mut blocks = 0;
+            while blocks < 50 || (cfg!(debug_assertions) && passed(waited) < before + 5 && start.elapsed() < Duration::from_secs(60)) {
+                let arena = space.arena(Growth::MICRO).unwrap_or_else(|error| panic!("arena {blocks}: {error}"));
+                let block = arena.allocate(layout(BYTES, 8)).unwrap_or_else(|error| panic!("block {blocks}: {error}"));
+                // SAFETY: the block has this size.
+                unsafe { block.write_bytes(1, BYTES) };
+                blocks += 1;
+                drop(arena);
+                // Until the other thread has claimed the block, and no longer: the pages are on their way then.
+                while space.idle_bytes() > BYTES / 2 {
+                    std::thread::yield_now();
+                }
+            }
+            passed(waited) - before
+        });
+        let waits = asking.join();
+        done.store(true, Ordering::Relaxed);
+        assert!(waits.expect("no block is refused") > 0 || !cfg!(debug_assertions), "nobody had to wait");
+    });
+    is_empty(&space);
 }
