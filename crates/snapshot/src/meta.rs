@@ -234,10 +234,19 @@ pub(crate) fn field(fields: &[String], name: &str) -> Option<usize> {
     fields.iter().position(|field| field == name)
 }
 
+/// A type's name that stands twice: readers differ in which of the two they then mean.
+pub(crate) fn named_twice(names: &[String]) -> Option<&str> {
+    names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)).map(|(_, name)| name.as_str())
+}
+
 /// The names of types: the entry of the lists that belongs to the field `type`.
 fn types_of(lists: &[Option<Vec<String>>], fields: &[String], from: usize, of: &str) -> Result<Vec<String>, ReadError> {
     let place = field(fields, "type").unwrap_or(0);
     match lists.get(place) {
+        Some(Some(names)) if named_twice(names).is_some() => {
+            let twice = named_twice(names).unwrap_or_default();
+            Err(ReadError::saying(from, format!("names of {of} types, each once"), format!("`{twice}` twice")))
+        }
         Some(Some(names)) if (1..=TYPES_MAX).contains(&names.len()) => Ok(names.clone()),
         _ => Err(ReadError::saying(from, format!("1 to {TYPES_MAX} names of {of} types at the place of the field `type`"), "no such list")),
     }

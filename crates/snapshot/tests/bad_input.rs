@@ -150,6 +150,14 @@ fn unknown_keys_and_signed_lists_are_skipped() {
 }
 
 #[test]
+fn a_type_that_is_named_twice_is_refused_by_every_reader() {
+    let twice = heap().file().replacen("\"property\"", "\"element\"", 1);
+    assert!(error(&twice).to_string().contains("`element` twice"), "{}", error(&twice));
+    let report = heaplab_snapshot::validate::validate(twice.as_bytes(), &mut |_, _| ());
+    assert!(report.damage.is_some_and(|damage| damage.to_string().contains("each type once")));
+}
+
+#[test]
 fn deep_nesting_takes_no_stack() {
     let deep = format!("{},\"x\":{}", heap().file().trim_end().strip_suffix('}').unwrap(), "[".repeat(1_000_000));
     assert!(error(&deep).to_string().contains("the end of the file"));

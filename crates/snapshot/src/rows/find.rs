@@ -2,6 +2,7 @@
 
 use super::cursor::Cursor;
 use super::damage::Damage;
+use crate::meta::named_twice;
 use crate::names::StringId;
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 use std::ops::Range;
@@ -252,6 +253,9 @@ fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
     let widest = columns.len().max(edge_fields.len()).max(location_fields.len());
     if widest > COLUMNS_MAX || node_types.len() > 256 || edge_types.len() > 256 {
         return Err(missing("a header with at most 16 columns and 256 types"));
+    }
+    if [&node_types, &edge_types].into_iter().any(|names| named_twice(names).is_some()) {
+        return Err(missing("a header that names each type once"));
     }
     let layout = Layout {
         node_fields: columns.iter().flatten().copied().collect(),
