@@ -1,11 +1,11 @@
 //! Eight numbers at a time, where the processor can gather bytes from anywhere within two blocks (AVX-512 with VBMI and VBMI2).
 //!
 //! The places where a block's numbers begin and end are compressed into two vectors. For eight numbers at once, each lane of 64 bits takes the eight
-//! bytes before its number's end; those before its beginning become zero; and three multiplications add the digits up. What a number has besides its
-//! last eight digits is added one by one. Deviation from [`Ints::block`], which remains the only one that judges: a block with anything unusual
+//! bytes before its number's end; those before its beginning become zero; and three multiplications add the digits up. Where one of the eight numbers
+//! has more digits (targets in files of more than 16 million nodes have nine), the eight bytes before are taken likewise. Deviation from [`Ints::block`], which remains the only one that judges: a block with anything unusual
 //! (the list's end, an error, more than 16 digits) is left to it, so that numbers and errors are the same on every machine.
 
-use super::{BLOCK, FILL_ROOM, Ints, blocks, eight};
+use super::{BLOCK, FILL_ROOM, Ints, blocks};
 use std::arch::x86_64::*;
 
 /// Longer numbers are left to the portable code.
@@ -101,33 +101,32 @@ fn convert(ints: &Ints<'_>, block: &Block, before: __m512i, values: __m512i, out
     if _mm512_mask_cmpgt_epu8_mask(ours, digits, _mm512_set1_epi8(DIGITS_MAX as i8)) != 0 {
         return None;
     }
+    let long = _mm512_mask_cmpgt_epu8_mask(ours, digits, _mm512_set1_epi8(8));
     for (group, slots) in out[..count.next_multiple_of(8)].as_chunks_mut::<8>().0.iter_mut().enumerate() {
         let lane = _mm512_add_epi8(LANE.get(), _mm512_set1_epi8(8 * group as i8));
         let bytes = _mm512_add_epi8(_mm512_permutexvar_epi8(lane, ends), BEFORE_END.get());
-        let within = _mm512_cmpge_epu8_mask(bytes, _mm512_permutexvar_epi8(lane, starts));
-        let digits = _mm512_maskz_permutex2var_epi8(within, before, bytes, values);
-        let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
-        let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
-        let eights = _mm512_add_epi64(_mm512_mul_epu32(fours, _mm512_set1_epi64(10_000)), _mm512_srli_epi64::<32>(fours));
+        let starts = _mm512_permutexvar_epi8(lane, starts);
+        let mut numbers = eights(before, values, bytes, starts);
+        if long >> (8 * group) & 0xff != 0 {
+            // Places are at least 64, so that 16 digits never reach beyond the block before.
+            let upper = eights(before, values, _mm512_sub_epi8(bytes, _mm512_set1_epi8(8)), starts);
+            numbers = _mm512_add_epi64(numbers, _mm512_mul_epu32(upper, _mm512_set1_epi64(100_000_000)));
+        }
         // SAFETY: 64 bytes are written, those of the eight slots; the store may be unaligned.
-        unsafe { _mm512_storeu_si512(slots.as_mut_ptr().cast(), eights) };
-    }
-    let mut long = _mm512_mask_cmpgt_epu8_mask(ours, digits, _mm512_set1_epi8(8));
-    if long != 0 {
-        let (mut lengths, mut places) = ([0u8; BLOCK], [0u8; BLOCK]);
-        // SAFETY: 64 bytes are written to each, which is what they have.
-        unsafe {
-            _mm512_storeu_si512(lengths.as_mut_ptr().cast(), digits);
-            _mm512_storeu_si512(places.as_mut_ptr().cast(), ends);
-        }
-        while long != 0 {
-            let number = long.trailing_zeros() as usize;
-            let to = ints.at - BLOCK + usize::from(places[number]) - 8;
-            out[number] += 100_000_000 * eight(ints.bytes, to, usize::from(lengths[number]) - 8);
-            long &= long - 1;
-        }
+        unsafe { _mm512_storeu_si512(slots.as_mut_ptr().cast(), numbers) };
     }
     Some(count)
+}
+
+/// In each lane the number whose digits are those of `bytes`, eight places, that are not before its start.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vbmi")]
+fn eights(before: __m512i, values: __m512i, bytes: __m512i, starts: __m512i) -> __m512i {
+    let within = _mm512_cmpge_epu8_mask(bytes, starts);
+    let digits = _mm512_maskz_permutex2var_epi8(within, before, bytes, values);
+    let pairs = _mm512_maddubs_epi16(digits, _mm512_set1_epi16(0x010a));
+    let fours = _mm512_madd_epi16(pairs, _mm512_set1_epi32(0x0001_0064));
+    _mm512_add_epi64(_mm512_mul_epu32(fours, _mm512_set1_epi64(10_000)), _mm512_srli_epi64::<32>(fours))
 }
 
 /// A vector of bytes that is known at compile time.
