@@ -17,7 +17,7 @@ fuzz_target!(|data: &[u8]| {
          \"node_count\":{node_count},\"edge_count\":{edge_count}}},\"nodes\":["
     );
     let file = [header.as_bytes(), nodes, b"],\"edges\":[", edges, b"],\"strings\":[", words, b"]}"].concat();
-    let options = ReadOptions { threads: 1, allow_duplicate_ids: true };
+    let options = ReadOptions { threads: 1, allow_duplicate_ids: true, ..ReadOptions::default() };
     match Snapshot::read_with(&file, &options) {
         Ok(snapshot) => (0..snapshot.strings.len() as u32).for_each(|id| {
             let decoded = snapshot.strings.bytes(id);

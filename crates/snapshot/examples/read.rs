@@ -1,43 +1,59 @@
-//! Reads and analyses a file and says what is in it, how long that took in time and CPU time, and how much memory besides the file.
+//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads.
+//! What `cargo xtask bench snapshot` measures as a whole is taken apart here.
 
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::{ReadOptions, Snapshot};
+use std::cell::Cell;
 use std::time::Instant;
 
-/// User and system time of this process, s.
-fn cpu_s() -> (f64, f64) {
-    // SAFETY: a rusage of zeros is valid, and the call fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
-        usage
-    };
-    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    (seconds(usage.ru_utime), seconds(usage.ru_stime))
+/// What a thread has used: user and system time in s, page faults.
+#[derive(Clone, Copy, Debug)]
+struct Used {
+    at: Instant,
+    user_s: f64,
+    system_s: f64,
+    faults: i64,
 }
 
-fn status(key: &str) -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix(key));
-    line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse().ok()).unwrap_or(0)
-}
-
-struct Clock(Instant, (f64, f64));
-
-impl Clock {
-    fn start() -> Self {
-        Clock(Instant::now(), cpu_s())
+impl Used {
+    fn by(who: libc::c_int) -> Used {
+        // SAFETY: a rusage of zeros is valid, and the call fills it.
+        let usage = unsafe {
+            let mut usage: libc::rusage = std::mem::zeroed();
+            libc::getrusage(who, &mut usage);
+            usage
+        };
+        let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+        Used { at: Instant::now(), user_s: seconds(usage.ru_utime), system_s: seconds(usage.ru_stime), faults: usage.ru_minflt }
     }
 
-    fn say(&self, what: &str) {
-        let cpu = cpu_s();
-        let (user, system) = (cpu.0 - self.1.0, cpu.1 - self.1.1);
+    fn say(&self, what: &str, from: &Used) {
         println!(
-            "  {what}: {:.3} s, user {user:.3}, system {system:.3}; anonymous now {} MB",
-            self.0.elapsed().as_secs_f64(),
-            status("RssAnon:") / 1024
+            "  {what:<28} {:.3} s, user {:.3}, system {:.3}, {} faults",
+            (self.at - from.at).as_secs_f64(),
+            self.user_s - from.user_s,
+            self.system_s - from.system_s,
+            self.faults - from.faults,
         );
     }
+}
+
+thread_local! {
+    static BEFORE: Cell<Option<Used>> = const { Cell::new(None) };
+}
+
+/// Called on the thread of the phase; a thread that is new began with it.
+fn on_phase(name: &'static str) {
+    let now = Used::by(libc::RUSAGE_THREAD);
+    let began = BEFORE.get().unwrap_or(Used { user_s: 0.0, system_s: 0.0, faults: 0, ..now });
+    now.say(name, &began);
+    BEFORE.set(Some(Used::by(libc::RUSAGE_THREAD)));
+}
+
+fn status_mb(key: &str) -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix(key));
+    line.and_then(|line| line.split_whitespace().next()).and_then(|word| word.parse::<u64>().ok()).unwrap_or(0) / 1024
 }
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -46,9 +62,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let file = std::fs::File::open(&path)?;
         // SAFETY: a file that shrinks under the mapping kills this example, nothing else.
         let bytes = unsafe { memmap2::Mmap::map(&file)? };
-        let whole = Clock::start();
-        let clock = Clock::start();
-        let snapshot = match Snapshot::read_with(&bytes, &ReadOptions { threads, ..ReadOptions::default() }) {
+        // Once over the pages of the file, so that what is measured is not the disk.
+        let touched = bytes.iter().step_by(4096).fold(0u64, |sum, byte| sum + u64::from(*byte));
+        println!("{path}: {} bytes (sum of samples {touched})", bytes.len());
+        let whole = Used::by(libc::RUSAGE_SELF);
+        BEFORE.set(Some(Used::by(libc::RUSAGE_THREAD)));
+        let options = ReadOptions { threads, on_phase: Some(on_phase), ..ReadOptions::default() };
+        let snapshot = match Snapshot::read_with(&bytes, &options) {
             Ok(snapshot) => snapshot,
             Err(error) => {
                 println!("{path}: {error}");
@@ -56,12 +76,15 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             }
         };
         let graph = &snapshot.graph;
-        println!("{path}: {} nodes, {} edges, {} strings", graph.node_count(), graph.edge_count(), snapshot.strings.len());
-        clock.say(&format!("read, {:.2} GB/s", bytes.len() as f64 / clock.0.elapsed().as_secs_f64() / 1e9));
-        let clock = Clock::start();
-        let analysis = Analysis::of(&snapshot, &Options { threads, ..Options::default() });
-        clock.say(&format!("analysed, {} classes, {} bytes", analysis.classes().len(), analysis.total_bytes()));
-        whole.say("both");
+        println!("  = {} nodes, {} edges, {} strings", graph.node_count(), graph.edge_count(), snapshot.strings.len());
+        let read = Used::by(libc::RUSAGE_SELF);
+        read.say("READ", &whole);
+        let analysis = Analysis::of(&snapshot, &Options { threads, on_phase: Some(on_phase), ..Options::default() });
+        let done = Used::by(libc::RUSAGE_SELF);
+        done.say("ANALYSED", &read);
+        println!("  = {} classes, {} bytes", analysis.classes().len(), analysis.total_bytes());
+        done.say("BOTH", &whole);
+        println!("  anonymous now {} MB", status_mb("RssAnon:"));
     }
     Ok(())
 }

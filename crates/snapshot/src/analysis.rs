@@ -13,6 +13,7 @@ mod filters;
 mod names;
 mod owners;
 mod reach;
+mod retained;
 mod retaining;
 mod shapes;
 mod statistics;
@@ -27,9 +28,10 @@ pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
 pub use shapes::Interface;
 pub use statistics::Statistics;
 
-use crate::columns::{self, Bits, Pool};
+use crate::columns::{Bits, Pool};
 use crate::graph::{Graph, Node};
 use crate::meta::{EdgeType, NodeType};
+use crate::phase::{OnPhase, ended};
 use crate::snapshot::Snapshot;
 use attachment::Attachment;
 use classes::{Classification, Counting};
@@ -37,6 +39,11 @@ use dominators::Tree;
 use ephemerons::Ephemerons;
 use hashbrown::HashMap;
 use names::{Known, Names};
+use retained::{Retained, class_retained};
+
+/// The version of the rules in this folder. Who changes an answer (a class, a size, a distance) counts it up, so that indices written before are
+/// written anew; `tests/rules_version.rs` notices.
+pub const RULES_VERSION: u32 = 1;
 
 /// How to analyse.
 #[derive(Clone, Debug)]
@@ -47,11 +54,13 @@ pub struct Options {
     pub exact_sizes: bool,
     /// Interfaces of another snapshot to group plain objects by, for a comparison; `None` infers them.
     pub interfaces: Option<Vec<Interface>>,
+    /// Told of each phase's end.
+    pub on_phase: Option<OnPhase>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { threads: 1, exact_sizes: false, interfaces: None }
+        Options { threads: 1, exact_sizes: false, interfaces: None, on_phase: None }
     }
 }
 
@@ -65,8 +74,7 @@ pub struct Analysis<'s, 'a> {
     /// As the bits of an `i32`.
     distances: Vec<u32>,
     tree: Tree,
-    /// By the tree's numbers.
-    retained: Vec<u64>,
+    retained: Retained,
     classes: Classification,
 }
 
@@ -105,15 +113,21 @@ impl<'s, 'a> Analysis<'s, 'a> {
         let mut names = Names::new(&snapshot.strings);
         let attachment = Attachment::of(graph, &mut names);
         let ephemerons = Ephemerons::of(snapshot);
+        let on_phase = options.on_phase;
+        ended(on_phase, "names");
         let page = reach::page_objects(graph, &names);
+        ended(on_phase, "page objects");
         let tree = |pool: &mut Pool| {
             let essential = |source, edge, target| is_essential(graph, &page, &ephemerons, source, edge, target);
-            dominators::dominators(graph, pool, essential)
+            dominators::dominators(graph, pool, on_phase, essential)
         };
         let rest = |names: &mut Names<'s, 'a>, pool: &mut Pool| {
             let sizes = sizes(snapshot, names, &attachment, options.exact_sizes, pool);
+            ended(on_phase, "own sizes");
             let distances = reach::distances(graph, names, &ephemerons, pool);
+            ended(on_phase, "distances");
             let classes = grouped(snapshot, names, &attachment, &sizes, &distances, options.interfaces.as_deref(), pool);
+            ended(on_phase, "classes");
             (sizes, distances, classes)
         };
         let mut pool = Pool::default();
@@ -131,10 +145,12 @@ impl<'s, 'a> Analysis<'s, 'a> {
         } else {
             (tree(&mut pool), rest(&mut names, &mut pool))
         };
-        let (retained, counts) = retained(&tree, &sizes, &mut pool);
-        let order = stretches(&tree, &counts, &mut pool);
-        let size = |node| sizes.get(node);
-        class_retained(&tree, (&order, &counts), &retained, size, &classes.class_of, &mut classes.classes);
+        let mut room = pool.take_for_a_while(3 * tree.vertex.len());
+        let (counts, room) = room.split_at_mut(tree.vertex.len());
+        let retained = Retained::of(&tree, &sizes, counts, &mut pool);
+        ended(on_phase, "retained sizes");
+        class_retained(&tree, &retained, counts, room, (|node| sizes.get(node), &classes.class_of), &mut classes.classes);
+        ended(on_phase, "classes' retained sizes");
         Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
     }
 
@@ -178,7 +194,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// What would go with the node, bytes.
     pub fn retained_size(&self, node: Node) -> u64 {
-        self.retained[self.tree.number[node as usize] as usize]
+        self.retained.get(self.tree.number[node as usize])
     }
 
     /// How far from a root: 1 is a user root, from [`BASE_SYSTEM_DISTANCE`] on only internals lead there, [`NO_DISTANCE`] nothing does.
@@ -274,69 +290,4 @@ fn grouped<'a>(
     counting.mark_shadowed();
     classes.classes = counting.classes;
     classes
-}
-
-/// Retained sizes, and the sizes of subtrees in nodes, by the tree's numbers.
-fn retained(tree: &Tree, sizes: &Sizes, pool: &mut Pool) -> (Vec<u64>, Vec<u32>) {
-    let mut retained: Vec<u64> = columns::zeroed(tree.vertex.len());
-    let mut counts = pool.take_for_a_while(tree.vertex.len());
-    for number in (1..tree.vertex.len()).rev() {
-        retained[number] += sizes.get(tree.vertex[number]);
-        counts[number] += 1;
-        let above = tree.dominator[number] as usize;
-        if above != 0 {
-            retained[above] += retained[number];
-            counts[above] += counts[number];
-        }
-    }
-    (retained, counts)
-}
-
-/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
-fn stretches(tree: &Tree, counts: &[u32], pool: &mut Pool) -> Vec<u32> {
-    let mut order = pool.take_for_a_while(tree.vertex.len() - 1);
-    let mut next = pool.take_for_a_while(tree.vertex.len());
-    for number in 1..tree.vertex.len() {
-        let above = &mut next[tree.dominator[number] as usize];
-        let place = *above;
-        *above += counts[number];
-        order[place as usize] = number as u32;
-        next[number] = place + 1;
-    }
-    pool.give(next);
-    order
-}
-
-/// What each class retains: a node counts unless another of its class, with a size, dominates it.
-fn class_retained(
-    tree: &Tree,
-    (order, counts): (&[u32], &[u32]),
-    retained: &[u64],
-    size: impl Fn(Node) -> u64,
-    class_of: &[u32],
-    classes: &mut [Class],
-) {
-    // Up to where a counted node of the class dominates.
-    let mut until: Vec<u32> = vec![0; classes.len()];
-    for (place, number) in (0u32..).zip(order) {
-        let number = *number;
-        let node = tree.vertex[number as usize];
-        if size(node) == 0 {
-            continue;
-        }
-        let class = class_of[node as usize] as usize;
-        if place >= until[class] {
-            until[class] = place + counts[number as usize];
-            classes[class].retained_size += retained[number as usize];
-        }
-    }
-}
-
-/// The sizes of subtrees in nodes.
-fn counts(tree: &Tree) -> Vec<u32> {
-    let mut counts: Vec<u32> = vec![1; tree.vertex.len()];
-    for number in (2..tree.vertex.len()).rev() {
-        counts[tree.dominator[number] as usize] += counts[number];
-    }
-    counts
 }

@@ -1,29 +1,22 @@
 //! Columns: plain vectors, made at once at their final length.
 //!
 //! Most of the time of a fast reader goes into first touches of fresh memory. A column is therefore asked for as zeros (the system's
-//! pages are zero already, so that nothing is written twice), and large ones ask for huge pages, which take one fault for 512.
+//! pages are zero already, so that nothing is written twice), and large ones get huge pages where those are cheap (`huge`).
 //! Lengths come from a header and must have been bounded by the file's size before.
 
-/// Smaller columns gain nothing.
-const HUGE_FROM_BYTES: usize = 4 << 20;
-const HUGE_PAGE_BYTES: usize = 2 << 20;
+mod huge;
 
 /// A column of zeros.
 pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
-    let column = vec![T::ZERO; len];
-    let bytes = len * size_of::<T>();
-    if bytes >= HUGE_FROM_BYTES {
-        advise(column.as_ptr() as usize, bytes);
-    }
+    let mut column = vec![T::ZERO; len];
+    huge::back(&mut column);
     column
 }
 
 /// An empty column that will not move before it has `capacity` values. What is not used costs nothing.
 pub(crate) fn reserved<T>(capacity: usize) -> Vec<T> {
-    let column = Vec::with_capacity(capacity);
-    if capacity * size_of::<T>() >= HUGE_FROM_BYTES {
-        advise(column.as_ptr() as usize, capacity * size_of::<T>());
-    }
+    let mut column: Vec<T> = Vec::with_capacity(capacity);
+    huge::reserve(&mut column);
     column
 }
 
@@ -77,20 +70,6 @@ macro_rules! zero {
     ($($type:ty),*) => { $(impl Zero for $type { const ZERO: Self = 0; })* };
 }
 zero!(u8, u32, i32, u64);
-
-#[cfg(target_os = "linux")]
-fn advise(address: usize, bytes: usize) {
-    let from = address.next_multiple_of(HUGE_PAGE_BYTES);
-    let to = (address + bytes) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    if from < to {
-        // SAFETY: the range lies within the vector's own allocation, and MADV_HUGEPAGE changes how its pages are backed, never what
-        // they hold. A refusal (a kernel without huge pages) changes nothing.
-        let _ = unsafe { rustix::mm::madvise(from as *mut _, to - from, rustix::mm::Advice::LinuxHugepage) };
-    }
-}
-
-#[cfg(not(target_os = "linux"))]
-fn advise(_address: usize, _bytes: usize) {}
 
 /// A bit an index.
 #[derive(Clone, Debug, Default)]

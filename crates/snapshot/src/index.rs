@@ -2,16 +2,16 @@
 //!
 //! What is kept is small (a row a class), not the graph: questions about objects read the file again, which takes as long as reading it ever did.
 //!
-//! Format, version 1, little-endian: the magic `HLSNAPIX`, version (u32), the key of the file (its length u64, time of modification in ns as i128, hash of
+//! Format, version 2, little-endian: the magic `HLSNAPIX`, version (u32), the version of the rules that made the answers (u32, since format 2), the key of the file (its length u64, time of modification in ns as i128, hash of
 //! samples u64), then the summary (counts u64, strings as length u64 and bytes), then the xxh3 of all before. An index is refused, and then to be
 //! written anew, if any of it differs: another version, another file, a damaged or cut index. Lengths are bounded by the index's own.
 
-use crate::analysis::{Analysis, Class, Statistics};
+use crate::analysis::{Analysis, Class, RULES_VERSION, Statistics};
 use crate::graph::Graph;
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
 const MAGIC: &[u8; 8] = b"HLSNAPIX";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Pieces of the file that the key samples, and their length.
 const SAMPLES: usize = 256;
 const SAMPLE_BYTES: usize = 4096;
@@ -31,6 +31,12 @@ pub enum IndexError {
     #[error("the index has version {found}, expected {VERSION}; it is to be written anew")]
     Version {
         /// Its version.
+        found: u32,
+    },
+    /// The rules of analysis have changed since: its answers may not be those of today.
+    #[error("the index was made by version {found} of the rules of analysis, expected {RULES_VERSION}; it is to be written anew")]
+    Rules {
+        /// Their version.
         found: u32,
     },
     /// It belongs to another file, or to this one before it changed.
@@ -92,6 +98,7 @@ impl Summary {
         let mut out = Vec::new();
         out.extend(MAGIC);
         out.extend(VERSION.to_le_bytes());
+        out.extend(RULES_VERSION.to_le_bytes());
         out.extend(key_bytes(key));
         let counts = [self.node_count, self.edge_count].into_iter().chain(sums(&self.statistics)).chain([self.classes.len() as u64]);
         counts.for_each(|count| out.extend(count.to_le_bytes()));
@@ -115,9 +122,13 @@ impl Summary {
         if read.take(MAGIC.len()) != Some(MAGIC) {
             return Err(damaged(0, "the magic HLSNAPIX"));
         }
-        let version = read.take(4).map_or(0, |bytes| bytes.iter().rev().fold(0, |value, byte| value << 8 | u32::from(*byte)));
+        let version = read.short();
         if version != VERSION {
             return Err(IndexError::Version { found: version });
+        }
+        let rules = read.short();
+        if rules != RULES_VERSION {
+            return Err(IndexError::Rules { found: rules });
         }
         let body = index.len().checked_sub(8).filter(|end| *end >= read.at).ok_or(damaged(index.len(), "a checksum"))?;
         if index[body..] != xxh3_64(&index[..body]).to_le_bytes() {
@@ -152,6 +163,11 @@ impl<'i> Reader<'i> {
         let taken = self.bytes.get(self.at..self.at.checked_add(count)?)?;
         self.at += count;
         Some(taken)
+    }
+
+    /// 0 if the index ends before.
+    fn short(&mut self) -> u32 {
+        self.take(4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes)
     }
 
     fn number(&mut self) -> Option<u64> {
@@ -237,7 +253,20 @@ mod tests {
             assert!(Summary::from_index(&good[..at], &key).is_err(), "cut at {at}");
         }
         let mut newer = good;
-        newer[8] = 2;
-        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 2 }));
+        newer[8] = 3;
+        assert_eq!(Summary::from_index(&newer, &key), Err(IndexError::Version { found: 3 }));
+    }
+
+    #[test]
+    fn an_index_made_by_other_rules_is_refused_however_whole_it_is() {
+        let key = Key::of(b"a file", 17);
+        let good = summary().to_index(&key);
+        for found in [0, RULES_VERSION - 1, RULES_VERSION + 1] {
+            let mut other = good[..good.len() - 8].to_vec();
+            other[12..16].copy_from_slice(&found.to_le_bytes());
+            let checksum = xxh3_64(&other);
+            other.extend(checksum.to_le_bytes());
+            assert_eq!(Summary::from_index(&other, &key), Err(IndexError::Rules { found }));
+        }
     }
 }

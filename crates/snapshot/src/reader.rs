@@ -16,6 +16,7 @@ pub(crate) use cursor::Cursor;
 
 use crate::graph::Graph;
 use crate::meta::Header;
+use crate::phase::{OnPhase, ended};
 use crate::snapshot::Snapshot;
 use crate::strings::Strings;
 use crate::{EdgeType, ReadError};
@@ -42,11 +43,13 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Whether two nodes may have the same id. DevTools does not look; diffs of such files lie.
     pub allow_duplicate_ids: bool,
+    /// Told of each phase's end.
+    pub on_phase: Option<OnPhase>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { threads: 1, allow_duplicate_ids: false }
+        ReadOptions { threads: 1, allow_duplicate_ids: false, on_phase: None }
     }
 }
 
@@ -148,6 +151,7 @@ impl<'a> Reading<'a> {
             1 => {
                 self.places.nodes = at;
                 let (end, ahead) = rows::nodes(bytes, at, header, options, graph, &mut self.largest)?;
+                ended(options.on_phase, "nodes");
                 self.ahead = ahead;
                 end
             }
@@ -155,7 +159,7 @@ impl<'a> Reading<'a> {
                 self.places.edges = at;
                 let (end, edges) = match self.ahead.take() {
                     Some(ahead) => ahead,
-                    None => rows::edges(bytes, at, header)?,
+                    None => rows::edges(bytes, at, header, options.on_phase)?,
                 };
                 self.largest.edge_name = edges.largest_name;
                 (graph.edge_types, graph.edge_names, graph.edge_targets) = (edges.types, edges.names, edges.targets);
@@ -167,6 +171,7 @@ impl<'a> Reading<'a> {
             _ => {
                 let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at))?;
                 self.snapshot.strings = Strings::new(bytes, found.starts, found.end);
+                ended(options.on_phase, "strings");
                 found.end
             }
         };
@@ -201,6 +206,7 @@ impl<'a> Reading<'a> {
             return Err(ReadError::at(bytes, at, "an id that no other node has"));
         }
         self.set_root(bytes)?;
+        ended(options.on_phase, "checks");
         Ok(self.snapshot)
     }
 

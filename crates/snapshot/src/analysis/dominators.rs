@@ -14,6 +14,7 @@
 
 use crate::columns::{self, Bits, Pool};
 use crate::graph::{Edge, Graph, Node};
+use crate::phase::{OnPhase, ended};
 
 /// Steps of climbing a node that are taken before jump pointers are built.
 const CLIMB_STEPS_A_NODE: usize = 8;
@@ -31,7 +32,7 @@ pub(crate) struct Tree {
 
 /// The dominators of all nodes. `essential` says whether an edge (with its source and target) keeps its target alive.
 /// What it needs besides goes to the pool.
-pub(crate) fn dominators(graph: &Graph, pool: &mut Pool, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
+pub(crate) fn dominators(graph: &Graph, pool: &mut Pool, on_phase: Option<OnPhase>, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
     let mut walk = Walk::new(graph);
     walk.from(graph.root(), 0, &essential);
     let reached = walk.vertex.len() - 1;
@@ -40,11 +41,16 @@ pub(crate) fn dominators(graph: &Graph, pool: &mut Pool, essential: impl Fn(Node
     }
     let Walk { number, vertex, parent, mut least, crossing, .. } = walk;
     let walked = vertex.len();
+    ended(on_phase, "depth-first walk");
     let preds = Predecessors::sorted(&crossing, walked);
-    let mut dominator = semidominators(parent, &preds, &mut least, crossing);
+    ended(on_phase, "sorting references");
+    let (mut dominator, links) = semidominators(parent, &preds, &mut least, crossing);
+    ended(on_phase, "semidominators");
+    pool.give(links);
     pool.give(preds.first);
     pool.give(preds.numbers);
     climb(&mut dominator, &least, CLIMB_STEPS_A_NODE * walked + 1000);
+    ended(on_phase, "dominators");
     pool.give(least);
     let mut tree = Tree { vertex, dominator, number };
     tree.add_unreached(graph);
@@ -211,8 +217,8 @@ impl Predecessors {
 type Link = [u32; 2];
 
 /// Turns `least` into semidominators. Gives the parents back.
-/// `column` is only memory.
-fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut column: Vec<u32>) -> Vec<u32> {
+/// `column` is only memory and comes back, too.
+fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut column: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
     column.clear();
     column.resize(2 * parent.len(), 0);
     let (links, _) = column.as_chunks_mut::<2>();
@@ -229,7 +235,7 @@ fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut
         least[number] = semi;
         links[number][1] = semi;
     }
-    parent
+    (parent, column)
 }
 
 /// The least semidominator among a number's ancestors above `until`, itself included. Paths are compressed.

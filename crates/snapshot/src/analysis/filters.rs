@@ -6,8 +6,8 @@
 use super::classes::Counting;
 use super::names::Names;
 use super::reach::{NO_DISTANCE, leading_integer};
-use super::{Analysis, Class, class_retained};
-use crate::columns::{self, Bits, Pool};
+use super::{Analysis, Class, retained};
+use crate::columns::{self, Bits};
 use crate::graph::{Edge, Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::StringId;
@@ -140,10 +140,11 @@ impl Analysis<'_, '_> {
             }
         }
         classes.mark_shadowed();
-        let counts = super::counts(&self.tree);
+        let counts = retained::counts(&self.tree);
         let size = |node: Node| if selected.get(node) { self.self_size(node) } else { 0 };
-        let order = super::stretches(&self.tree, &counts, &mut Pool::default());
-        class_retained(&self.tree, (&order, &counts), &self.retained, size, &self.classes.class_of, &mut classes.classes);
+        let mut room = columns::zeroed(2 * counts.len());
+        let size_and_class = (size, &self.classes.class_of[..]);
+        retained::class_retained(&self.tree, &self.retained, &counts, &mut room, size_and_class, &mut classes.classes);
         classes.classes
     }
 

@@ -10,6 +10,7 @@ use super::ints::{self, FILL_ROOM, Ints};
 use crate::columns;
 use crate::graph::Graph;
 use crate::meta::{EdgeType, Header, NodeType, field};
+use crate::phase::{OnPhase, ended};
 use crate::{ReadError, graph::Node};
 
 /// Rows that are converted before they are distributed to columns: small enough for the first cache.
@@ -109,7 +110,7 @@ pub(super) fn nodes(
     let edges_at = if options.threads > 1 { edges_begin(bytes, at) } else { None };
     let Some(edges_at) = edges_at else { return Ok((read_nodes(bytes, at, header, graph, largest)?, None)) };
     std::thread::scope(|scope| {
-        let ahead = scope.spawn(|| edges(bytes, edges_at, header).ok());
+        let ahead = scope.spawn(|| edges(bytes, edges_at, header, options.on_phase).ok());
         let end = read_nodes(bytes, at, header, graph, largest);
         let ahead = ahead.join().ok().flatten();
         Ok((end?, ahead))
@@ -268,7 +269,7 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
 }
 
 /// Reads `edges`.
-pub(super) fn edges(bytes: &[u8], at: usize, header: &Header) -> Result<(usize, Edges), ReadError> {
+pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, on_phase: Option<OnPhase>) -> Result<(usize, Edges), ReadError> {
     let names = &header.meta.edge_fields;
     let [node_type, name, target] = ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
     let types = Types::of(EdgeType::table(&header.meta.edge_types).into_iter().map(|edge_type| edge_type.0));
@@ -299,6 +300,7 @@ pub(super) fn edges(bytes: &[u8], at: usize, header: &Header) -> Result<(usize, 
         if wrong { Err(wrong_edge(bytes, at, header, first, rows)) } else { Ok(()) }
     })?;
     edges.largest_name = (names_below > 0).then(|| (names_below - 1) as u32);
+    ended(on_phase, "edges");
     Ok((end, edges))
 }
 

@@ -32,7 +32,7 @@ pub struct Reading {
 impl Reading {
     /// How to read.
     pub fn read_options(&self) -> ReadOptions {
-        ReadOptions { threads: self.threads.into(), allow_duplicate_ids: self.allow_duplicate_ids }
+        ReadOptions { threads: self.threads.into(), allow_duplicate_ids: self.allow_duplicate_ids, ..ReadOptions::default() }
     }
 
     /// How to analyse.

@@ -1,0 +1,150 @@
+//! Retained sizes: of a node everything that it dominates, of a class everything that its nodes dominate. Source: DevTools' `calculateRetainedSizes`
+//! and `calculateClassesRetainedSize`.
+//!
+//! Both are passes over the dominator tree by the numbers of its walk, in which a dominator comes before what it dominates. As long as the whole
+//! heap is below 4 GiB, no sum needs more than 32 bits, and the upper halves are not even made.
+
+use super::classes::Class;
+use super::dominators::Tree;
+use super::{Node, Sizes};
+use crate::columns::{self, Pool};
+
+/// Retained sizes by the tree's numbers.
+#[derive(Debug, Default)]
+pub(super) struct Retained {
+    low: Vec<u32>,
+    /// Upper halves; empty if all are 0.
+    high: Vec<u32>,
+}
+
+impl Retained {
+    /// Adds sizes up; the sizes of subtrees, in nodes, go to `counts`, which must be zeros.
+    pub fn of(tree: &Tree, sizes: &Sizes, counts: &mut [u32], pool: &mut Pool) -> Retained {
+        let len = tree.vertex.len();
+        let mut retained = Retained { low: pool.take(len), high: Vec::new() };
+        let total = sizes.low.iter().map(|low| u64::from(*low)).sum::<u64>();
+        if total >> 32 == 0 && sizes.large.is_empty() {
+            retained.add_narrow(tree, &sizes.low, counts);
+        } else {
+            retained.high = columns::zeroed(len);
+            retained.add_wide(tree, sizes, counts);
+        }
+        retained
+    }
+
+    fn add_narrow(&mut self, tree: &Tree, sizes: &[u32], counts: &mut [u32]) {
+        for (number, (node, above)) in tree.vertex.iter().zip(&tree.dominator).enumerate().skip(1).rev() {
+            let size = self.low[number] + sizes[*node as usize];
+            let count = counts[number] + 1;
+            (self.low[number], counts[number]) = (size, count);
+            // Number 0 is nothing and takes what is above the root.
+            self.low[*above as usize] += size;
+            counts[*above as usize] += count;
+        }
+    }
+
+    fn add_wide(&mut self, tree: &Tree, sizes: &Sizes, counts: &mut [u32]) {
+        for number in (1..tree.vertex.len()).rev() {
+            let size = self.get(number as u32).saturating_add(sizes.get(tree.vertex[number]));
+            self.set(number as u32, size);
+            counts[number] += 1;
+            let above = tree.dominator[number];
+            if above != 0 {
+                self.set(above, self.get(above).saturating_add(size));
+                counts[above as usize] += counts[number];
+            }
+        }
+    }
+
+    /// What a number's node retains, bytes.
+    #[inline]
+    pub fn get(&self, number: u32) -> u64 {
+        let high = self.high.get(number as usize).copied().unwrap_or(0);
+        u64::from(high) << 32 | u64::from(self.low[number as usize])
+    }
+
+    fn set(&mut self, number: u32, size: u64) {
+        self.low[number as usize] = size as u32;
+        self.high[number as usize] = (size >> 32) as u32;
+    }
+}
+
+/// The sizes of subtrees in nodes.
+pub(super) fn counts(tree: &Tree) -> Vec<u32> {
+    let mut counts: Vec<u32> = vec![1; tree.vertex.len()];
+    for number in (2..tree.vertex.len()).rev() {
+        counts[tree.dominator[number] as usize] += counts[number];
+    }
+    counts
+}
+
+/// What each class retains: a node counts unless another of its class, with a size, dominates it. `room` is for twice as many numbers as the
+/// tree has, zeros.
+pub(super) fn class_retained(
+    tree: &Tree,
+    retained: &Retained,
+    counts: &[u32],
+    room: &mut [u32],
+    (size, class_of): (impl Fn(Node) -> u64, &[u32]),
+    classes: &mut [Class],
+) {
+    let (order, next) = room.split_at_mut(tree.vertex.len());
+    stretches(tree, counts, order, next);
+    // Up to where a counted node of the class dominates.
+    let mut until: Vec<u32> = vec![0; classes.len()];
+    for (place, number) in (0u32..).zip(&order[..tree.vertex.len() - 1]) {
+        let number = *number;
+        let node = tree.vertex[number as usize];
+        if size(node) == 0 {
+            continue;
+        }
+        let class = class_of[node as usize] as usize;
+        if place >= until[class] {
+            until[class] = place + counts[number as usize];
+            classes[class].retained_size = classes[class].retained_size.saturating_add(retained.get(number));
+        }
+    }
+}
+
+/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
+fn stretches(tree: &Tree, counts: &[u32], order: &mut [u32], next: &mut [u32]) {
+    for number in 1..tree.vertex.len() {
+        let above = &mut next[tree.dominator[number] as usize];
+        let place = *above;
+        *above += counts[number];
+        order[place as usize] = number as u32;
+        next[number] = place + 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hashbrown::HashMap;
+
+    fn both(low: Vec<u32>, large: HashMap<Node, u64>) -> (Vec<u64>, Vec<u64>) {
+        // A chain of four under the root, numbers 1 to 5.
+        let tree = Tree { vertex: vec![0, 0, 1, 2, 3, 4], dominator: vec![0, 0, 1, 2, 3, 4], number: vec![1, 2, 3, 4, 5] };
+        let sizes = Sizes { low, large };
+        let mut wide = Retained { low: vec![0; 6], high: vec![0; 6] };
+        wide.add_wide(&tree, &sizes, &mut [0; 6]);
+        let mut counts = [0; 6];
+        let either = Retained::of(&tree, &sizes, &mut counts, &mut Pool::default());
+        assert_eq!(counts[1..], [5, 4, 3, 2, 1]);
+        let all = |retained: &Retained| (1..6).map(|number| retained.get(number)).collect();
+        (all(&either), all(&wide))
+    }
+
+    #[test]
+    fn sums_below_and_above_32_bits_are_the_same() {
+        let (narrow, wide) = both(vec![1, 2, 3, 4, u32::MAX - 10], HashMap::new());
+        assert_eq!(narrow, [u64::from(u32::MAX), 4294967294, 4294967292, 4294967289, 4294967285]);
+        assert_eq!(narrow, wide);
+        let (carried, wide) = both(vec![1, 2, 3, u32::MAX, u32::MAX], HashMap::new());
+        assert_eq!(carried, wide);
+        assert_eq!(carried[0], 2 * u64::from(u32::MAX) + 6);
+        let (large, wide) = both(vec![1, 0, 3, 4, 5], HashMap::from_iter([(1, u64::MAX)]));
+        assert_eq!(large, wide);
+        assert_eq!(large, [u64::MAX, u64::MAX, 12, 9, 5]);
+    }
+}

@@ -1,0 +1,98 @@
+//! Huge pages for large columns, where they are cheap.
+//!
+//! A huge page takes one fault for 512 and one entry of the processor's table of pages for 512, which makes walks over large graphs a fifth faster. But
+//! asking for one can cost far more than it saves: a kernel whose memory is in pieces moves pages together first, and a virtual machine that reports its
+//! free memory to its host (Linux reports it in just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
+//! where clearing it takes 0.1 ms. Neither can be known in advance, so it is measured: the first page of every few is touched
+//! at once and the thread's own time looked at. After a few slow ones the process asks for no more.
+
+use super::Zero;
+
+#[cfg(target_os = "linux")]
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Smaller columns gain nothing.
+#[cfg(target_os = "linux")]
+const FROM_BYTES: usize = 4 << 20;
+#[cfg(target_os = "linux")]
+const PAGE_BYTES: usize = 2 << 20;
+/// One page of so many bytes is touched to see what pages cost.
+#[cfg(target_os = "linux")]
+const PIECE_BYTES: usize = 4 * PAGE_BYTES;
+/// What 512 small pages cost at most.
+#[cfg(target_os = "linux")]
+const CHEAP_NS: u64 = 600_000;
+/// So many slow pages end it: one may be bad luck.
+#[cfg(target_os = "linux")]
+const SLOW_MAX: u32 = 2;
+
+/// Slow pages that this process has met.
+#[cfg(target_os = "linux")]
+static SLOW: AtomicU32 = AtomicU32::new(0);
+
+/// Gives a column that is all zero, and has not been touched since it was allocated, huge pages.
+#[cfg(target_os = "linux")]
+pub fn back<T: Zero>(column: &mut [T]) {
+    let values_a_page = PAGE_BYTES / size_of::<T>();
+    let bytes = size_of_val(column);
+    if bytes < FROM_BYTES {
+        return;
+    }
+    let address = column.as_ptr() as usize;
+    let (mut from, to) = whole_pages(address, bytes);
+    while from < to && SLOW.load(Ordering::Relaxed) < SLOW_MAX {
+        let until = (from + PIECE_BYTES).min(to);
+        advise(from, until, rustix::mm::Advice::LinuxHugepage);
+        let first = (from - address).div_ceil(size_of::<T>());
+        if column.get(first..first + values_a_page - 1).is_none() {
+            return;
+        }
+        if touch_ns(&mut column[first]) > CHEAP_NS {
+            SLOW.fetch_add(1, Ordering::Relaxed);
+            advise(from, until, rustix::mm::Advice::LinuxNoHugepage);
+        }
+        from = until;
+    }
+}
+
+/// The same for room of which nobody knows how much will be used: it is not touched, and goes by what other columns met.
+#[cfg(target_os = "linux")]
+pub fn reserve<T>(column: &mut Vec<T>) {
+    let bytes = column.capacity() * size_of::<T>();
+    if bytes >= FROM_BYTES && SLOW.load(Ordering::Relaxed) == 0 {
+        let (from, to) = whole_pages(column.as_ptr() as usize, bytes);
+        advise(from, to, rustix::mm::Advice::LinuxHugepage);
+    }
+}
+
+/// The huge pages that lie within.
+#[cfg(target_os = "linux")]
+fn whole_pages(address: usize, bytes: usize) -> (usize, usize) {
+    (address.next_multiple_of(PAGE_BYTES), (address + bytes) / PAGE_BYTES * PAGE_BYTES)
+}
+
+/// The time that this thread needs to write a zero for the first time.
+#[cfg(target_os = "linux")]
+fn touch_ns<T: Zero>(value: &mut T) -> u64 {
+    let now = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let before = now();
+    // SAFETY: the reference is valid and exclusive; the write is volatile only so that it happens, though the value is zero already.
+    unsafe { std::ptr::write_volatile(value, T::ZERO) };
+    let after = now();
+    ((after.tv_sec - before.tv_sec) as u64).wrapping_mul(1_000_000_000).wrapping_add((after.tv_nsec - before.tv_nsec) as u64)
+}
+
+#[cfg(target_os = "linux")]
+fn advise(from: usize, to: usize, advice: rustix::mm::Advice) {
+    if from < to {
+        // SAFETY: the range lies within an allocation that the caller holds, and these advices change how its pages are backed, never what
+        // they hold. A refusal (a kernel without huge pages) changes nothing.
+        let _ = unsafe { rustix::mm::madvise(from as *mut _, to - from, advice) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub fn back<T: Zero>(_column: &mut [T]) {}
+
+#[cfg(not(target_os = "linux"))]
+pub fn reserve<T>(_column: &mut Vec<T>) {}
