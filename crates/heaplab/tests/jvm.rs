@@ -194,6 +194,121 @@ fn a_killed_jvm_leaves_what_it_did() {
     assert_eq!(recorded.tables().processes[0].ended, Ended::Signalled(9));
 }
 
+/// Moments named from outside: what `report` says of them, and of the time between.
+#[test]
+fn marks_name_moments_of_a_jvm() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["100", "5", "0"]);
+    let mark = |name: &str, which: [&str; 2]| {
+        std::thread::sleep(Duration::from_millis(300));
+        let output = heaplab().arg("mark").args(which).arg(name).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+    };
+    mark("loaded", ["--pid", &under_way.jvm.to_string()]);
+    mark("asked", ["-o", bundle.to_str().unwrap()]);
+    let output = under_way.end();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    let marks: Vec<_> = recorded.tables().marks.iter().map(|mark| (mark.name.as_str(), mark.process)).collect();
+    assert_eq!(marks, [("loaded", Some(0)), ("asked", None)]);
+    let times: Vec<u64> = recorded.tables().marks.iter().map(|mark| mark.time_ns).collect();
+    assert!(times[1] - times[0] > 250_000_000 && times[1] < recorded.meta().duration_ns, "{times:?}");
+    let report = |moments: &[&str]| text(&heaplab().arg("report").arg(&bundle).args(moments).output().unwrap().stdout);
+    assert!(report(&["--at", "loaded"]).contains("The metaspace at loaded ("), "{}", report(&["--at", "loaded"]));
+    let between = report(&["--between", "loaded", "end"]);
+    assert!(between.contains("The metaspace at loaded (") && between.contains("standard, non-class"), "{between}");
+}
+
+/// A script that starts two JVMs, one of them in the background, as a build tool does.
+#[test]
+fn all_jvms_of_a_program_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let script = folder.path().join("launch");
+    let classes = classes(&built);
+    std::fs::write(
+        &script,
+        format!("(sleep 1; java -cp {classes} Loaders 40 5 0 </dev/null >/dev/null) &\njava -cp {classes} Loaders 20 5 0 </dev/null\n"),
+    )
+    .unwrap();
+    let output = heaplab().args(["record", "--jvm-metaspace", "-o"]).arg(&bundle).arg("--").arg("sh").arg(&script).output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.success() && said.contains(" of 2 JVMs ("), "{said}");
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    let processes = &recorded.tables().processes;
+    assert_eq!(processes.len(), 2);
+    assert!(
+        processes.iter().all(|process| process.executable.ends_with("/java") && process.arguments.contains(&"Loaders".to_string())),
+        "{processes:?}"
+    );
+    let births = |process: u32| {
+        let mut births = 0;
+        let mut events = recorded.events(Selection { process: Some(process) }).unwrap();
+        events
+            .for_each(|event| {
+                births += u64::from(event.op == heaplab_trace::Op::ArenaBirth);
+                Ok(())
+            })
+            .unwrap();
+        births
+    };
+    // Two arenas a loader, and the other has twice as many.
+    let (first, second) = (births(0), births(1));
+    assert_eq!(first.abs_diff(second), 40, "{first} {second}");
+    let larger = text(&heaplab().arg("report").arg(&bundle).output().unwrap().stdout);
+    let smallest = processes.iter().find(|process| process.arguments.contains(&"20".to_string())).unwrap().pid.to_string();
+    assert!(larger.contains(&format!("The others: --process {smallest}, or all.")), "{larger}");
+    let other = text(&heaplab().arg("report").arg(&bundle).args(["--process", &smallest]).output().unwrap().stdout);
+    assert!(other.contains(&format!("JVM {smallest} of 2: java -cp")), "{other}");
+    let all = text(&heaplab().arg("report").arg(&bundle).args(["--process", "all"]).output().unwrap().stdout);
+    assert_eq!(all.matches("as jcmd VM.metaspace counts").count(), 2);
+}
+
+/// heaplab is killed: the JVM runs on, one that starts later does too, and what was read becomes a bundle.
+#[test]
+fn what_a_killed_heaplab_had_read_is_recovered() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let script = folder.path().join("launch");
+    let classes = classes(&built);
+    // The second JVM starts when the first has ended, long after heaplab.
+    std::fs::write(&script, format!("java -cp {classes} \"$@\"\njava -cp {classes} Loaders 3 2 0 </dev/null\necho over\n")).unwrap();
+    let mut under_way = start(&bundle, &["sh", script.to_str().unwrap()], ["100", "5", "0"]);
+    let link = std::env::temp_dir().join(format!("heaplab-jvm-{}-0/log", under_way.heaplab.id()));
+    let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "loaded"]).output().unwrap();
+    assert!(marked.status.success(), "{}", text(&marked.stderr));
+    std::thread::sleep(Duration::from_millis(500));
+    under_way.heaplab.kill().unwrap();
+    under_way.heaplab.wait().unwrap();
+    std::thread::sleep(Duration::from_millis(300));
+    drop(under_way.heaplab.stdin.take());
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let out = under_way.out;
+    std::thread::spawn(move || sender.send(out.lines().map_while(Result::ok).collect::<Vec<_>>()));
+    let rest = receiver.recv_timeout(Duration::from_secs(60)).expect("no JVM waits for a heaplab that is gone");
+    assert_eq!(rest.last().map(String::as_str), Some("over"), "{rest:?}");
+
+    assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/dev/null"));
+
+    let output = heaplab().arg("recover").arg(&bundle).output().unwrap();
+    assert!(output.status.success() && !link.parent().unwrap().exists(), "{}", text(&output.stderr));
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    assert!(recorded.meta().cut.as_deref().is_some_and(|cut| cut.starts_with("heaplab was ended")), "{:?}", recorded.meta().cut);
+    let standard = recorded.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count();
+    assert!(standard >= 200, "{standard}");
+    assert_eq!(recorded.tables().marks[0].name, "loaded");
+    assert!(!bundle.with_extension("heaplab.spool").exists());
+    let report = text(&heaplab().arg("report").arg(&bundle).args(["--at", "loaded"]).output().unwrap().stdout);
+    assert!(report.contains("heaplab was ended") && report.contains("The metaspace at loaded"), "{report}");
+}
+
 #[test]
 fn a_program_without_a_jvm_is_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -18,7 +18,7 @@
 //!            [7ns][1] Metaspace::allocate: type 10 return 0x4000000.\n";
 //! let mut events = Vec::new();
 //! let imported = import(log.as_bytes(), None, &Options::default(), &mut events)?;
-//! let report = report(&imported.tables, &mut Slice(&events), At::End)?;
+//! let report = report(&imported.tables, &mut Slice(&events), 0, At::End)?;
 //! assert_eq!(report.statistics.in_use().used_bytes, 800);
 //! assert_eq!(report.statistics.committed_bytes(), 65536);
 //! # Ok::<(), heaplab_trace::TraceError>(())
@@ -88,17 +88,18 @@ pub fn is_metaspace(tables: &Tables) -> bool {
     !tables.chunks.is_empty() && tables.arenas.iter().any(|arena| arena.kind == "non-class" || arena.kind == "class")
 }
 
-/// Looks at a recording: one pass over its events.
+/// Looks at the JVM of row `process` of a recording: one pass over the events of all (rows are counted over all of them).
 ///
 /// # Errors
 /// The events cannot be read.
-pub fn report(tables: &Tables, events: &mut impl EventSource, at: At) -> Result<Report, TraceError> {
-    let peak = peak(tables);
+pub fn report(tables: &Tables, events: &mut impl EventSource, process: u32, at: At) -> Result<Report, TraceError> {
+    let peak = peak(tables, process);
     let at = if at == At::Peak { peak.map_or(At::End, |peak| At::Row(peak.0)) } else { at };
     let peak_chunks = peak.map_or(0, |peak| peak.1);
     let end_ns = tables.chunks.last().map_or(0, |chunk| chunk.time_ns);
     let mut pass = Pass {
         tables,
+        process,
         shadow: Shadow::new(tables),
         requests: Requests::default(),
         chunks: 0,
@@ -122,11 +123,11 @@ pub fn report(tables: &Tables, events: &mut impl EventSource, at: At) -> Result<
 }
 
 /// When the most was committed: the row of events before which that was, and how many rows of chunks had passed.
-fn peak(tables: &Tables) -> Option<(u64, usize)> {
+fn peak(tables: &Tables, process: u32) -> Option<(u64, usize)> {
     let mut shadow = Shadow::new(tables);
     let mut peak = (0, None);
     for (index, chunk) in tables.chunks.iter().enumerate() {
-        if matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit) {
+        if chunk.process == process && matches!(chunk.op, ChunkOp::Granule | ChunkOp::Commit | ChunkOp::Uncommit) {
             shadow.chunk(chunk);
             if shadow.committed_bytes() > peak.0 {
                 peak = (shadow.committed_bytes(), Some((chunk.row + 1, index + 1)));
@@ -140,6 +141,7 @@ type Taken = (u64, u64, Statistics, Vec<Finding>, Requests);
 
 struct Pass<'t> {
     tables: &'t Tables,
+    process: u32,
     shadow: Shadow,
     requests: Requests,
     chunks: usize,
@@ -165,6 +167,10 @@ impl Pass<'_> {
             self.taken = Some(self.take());
         }
         self.time_ns = self.time_ns.max(event.time_ns);
+        if event.process != self.process {
+            self.row += 1;
+            return;
+        }
         self.shadow.event(event);
         let class = self.tables.arenas.get(event.arena as usize).is_some_and(|arena| arena.kind == "class");
         if self.taken.is_none() {
@@ -181,7 +187,9 @@ impl Pass<'_> {
                 self.taken = Some(self.take());
             }
             self.time_ns = self.time_ns.max(chunk.time_ns);
-            self.shadow.chunk(chunk);
+            if chunk.process == self.process {
+                self.shadow.chunk(chunk);
+            }
             self.chunks += 1;
             if self.chunks == self.peak_chunks {
                 self.peak = self.now();

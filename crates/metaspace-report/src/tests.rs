@@ -19,7 +19,7 @@ const LOGS: [(&str, &[u8]); 2] = [
 fn the_report_of_a_small_program() {
     for (name, log) in LOGS {
         let (events, imported) = recorded(log);
-        let report = report(&imported.tables, &mut Slice(&events), At::End).unwrap();
+        let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
         let mut text = format!("{}", report.statistics);
         for finding in &report.findings {
             text += &format!("\n- {}\n  {}\n", finding.title, finding.advice);
@@ -35,7 +35,7 @@ fn every_committed_byte_is_somebodys() {
         let (events, imported) = recorded(log);
         let step = events.len() / 40;
         for row in (0..events.len()).step_by(step) {
-            let report = report(&imported.tables, &mut Slice(&events), At::Row(row as u64)).unwrap();
+            let report = report(&imported.tables, &mut Slice(&events), 0, At::Row(row as u64)).unwrap();
             let statistics = &report.statistics;
             let in_use = statistics.in_use();
             assert_eq!(in_use.committed_bytes, in_use.used_bytes + in_use.free_bytes + in_use.waste_bytes);
@@ -51,7 +51,7 @@ fn every_committed_byte_is_somebodys() {
 #[test]
 fn moments_are_what_they_say() {
     let (events, imported) = recorded(LOGS[0].1);
-    let at = |at| report(&imported.tables, &mut Slice(&events), at).unwrap();
+    let at = |at| report(&imported.tables, &mut Slice(&events), 0, at).unwrap();
     let (end, peak) = (at(At::End), at(At::Peak));
     assert_eq!(end.row, events.len() as u64);
     assert_eq!(peak.statistics.committed_bytes(), end.peak.committed_bytes);
@@ -87,6 +87,6 @@ fn chunks_that_no_address_space_holds_are_no_panic() {
     ];
     let log: String = messages.iter().map(|message| format!("[1ns][1] {message}\n")).collect();
     let (events, imported) = recorded(log.as_bytes());
-    let report = report(&imported.tables, &mut Slice(&events), At::End).unwrap();
+    let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
     assert_eq!((report.statistics.counters.allocations, report.statistics.committed_bytes()), (2, 0));
 }

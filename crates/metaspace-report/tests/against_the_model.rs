@@ -66,7 +66,7 @@ fn free(space: &Space) -> Vec<(u64, u64)> {
 fn hotspot_and_its_rules_hold_the_same_chunks() {
     let (events, imported) = recorded();
     for rows in [events.len() / 4, events.len() / 2, events.len() * 3 / 4, events.len()] {
-        let statistics: Statistics = report(&imported.tables, &mut Slice(&events), At::Row(rows as u64)).unwrap().statistics;
+        let statistics: Statistics = report(&imported.tables, &mut Slice(&events), 0, At::Row(rows as u64)).unwrap().statistics;
         let model = replayed(&events[..rows], &imported);
         for (space, ours) in model.spaces.iter().zip([&statistics.non_class, &statistics.class]) {
             assert_eq!(space.committed_bytes, ours.committed_bytes, "row {rows}, class {}", space.class);

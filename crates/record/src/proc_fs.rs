@@ -70,6 +70,19 @@ fn user_of(status: &str) -> Option<u32> {
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_ascii_whitespace().nth(1)?.parse().ok()
 }
 
+/// The words of the process's command line; none where it cannot be read.
+pub fn arguments(pid: u32) -> Vec<String> {
+    let bytes = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let words = bytes.strip_suffix(&[0]).unwrap_or(&bytes).split(|byte| *byte == 0);
+    words.map(|word| String::from_utf8_lossy(word).into_owned()).filter(|_| !bytes.is_empty()).collect()
+}
+
+/// The parent's pid; 0 where it cannot be told.
+pub fn parent(pid: u32) -> u32 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0)
+}
+
 /// The executable that the process runs.
 pub fn executable(pid: u32) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{pid}/exe")).ok()

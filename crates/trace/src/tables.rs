@@ -221,6 +221,8 @@ pub struct ChunkEvent {
     pub bytes: u64,
     /// Row of `arenas`; 0: none.
     pub arena: u32,
+    /// Row of `processes`: whose address space it is.
+    pub process: u32,
 }
 
 /// Everything that events refer to.

@@ -2,6 +2,7 @@
 
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
+use heaplab_findings::words::plural;
 use heaplab_record::{mark::spool_of, output, session};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
@@ -27,7 +28,8 @@ recording; they run on.
 
 With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of malloc: what its metaspace
 allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
-through JAVA_TOOL_OPTIONS, which its JVM mentions on standard error; the first JVM that starts is recorded.
+through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start are recorded, each as a
+process of the recording; `heaplab report --process PID` shows another than the largest.
 
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
 heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
@@ -155,46 +157,16 @@ fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
     let options = heaplab_record::jvm::Options { command: args.command.clone(), output, detach_children: args.detach_children };
-    let recorded = heaplab_record::jvm::record(&options, &mut |counts| {
+    let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
         bar.set_message(format!(
-            "recording: {} of {} arenas live, {} allocations, {} committed",
-            recording::count(counts.live_arenas),
-            recording::count(counts.arenas),
-            recording::count(counts.allocations),
-            recording::bytes(counts.committed_bytes)
+            "recording: {}, {} lines of log ({})",
+            plural(progress.jvms as u64, "JVM"),
+            recording::count(progress.lines),
+            recording::bytes(progress.log_bytes)
         ));
     })?;
     bar.finish_and_clear();
-    let meta = &recorded.meta;
-    if args.json {
-        let summary = serde_json::json!({
-            "bundle": recorded.output.to_string_lossy(),
-            "program": meta.program,
-            "allocator": meta.allocator,
-            "arenas": recorded.counts.arenas,
-            "live_arenas": recorded.counts.live_arenas,
-            "allocations": recorded.counts.allocations,
-            "committed_bytes": recorded.counts.committed_bytes,
-            "duration_ns": meta.duration_ns,
-            "cut": meta.cut,
-            "losses": meta.losses,
-            "exit_status": recorded.status.and_then(|status| status.code()),
-        });
-        eprintln!("{}", serde_json::to_string(&summary)?);
-        return Ok(ExitCode::from(recorded.exit_code()));
-    }
-    if let Some(cut) = &meta.cut {
-        eprintln!("heaplab: the recording was cut: {cut}");
-    }
-    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
-    eprintln!(
-        "heaplab: recorded {} allocations in {} arenas, {} committed at the end, in {}",
-        recording::count(recorded.counts.allocations),
-        recording::count(recorded.counts.arenas),
-        recording::bytes(recorded.counts.committed_bytes),
-        recorded.output.display()
-    );
-    eprintln!("heaplab: next: heaplab report {}", recorded.output.display());
+    recording::report_jvm(&recorded, args.json)?;
     Ok(ExitCode::from(recorded.exit_code()))
 }
 

@@ -105,6 +105,50 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     Ok(())
 }
 
+/// Says what was recorded of JVMs.
+pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Result<()> {
+    let (meta, counts) = (&recorded.meta, &recorded.counts);
+    if json {
+        let summary = serde_json::json!({
+            "bundle": recorded.output.to_string_lossy(),
+            "program": meta.program,
+            "allocator": meta.allocator,
+            "processes": recorded.processes.len(),
+            "pids": recorded.processes.iter().map(|process| process.pid).collect::<Vec<_>>(),
+            "arenas": counts.arenas,
+            "live_arenas": counts.live_arenas,
+            "allocations": counts.allocations,
+            "committed_bytes": counts.committed_bytes,
+            "duration_ns": meta.duration_ns,
+            "cut": meta.cut,
+            "losses": meta.losses,
+            "exit_status": recorded.status.and_then(|status| status.code()),
+        });
+        eprintln!("{}", serde_json::to_string(&summary)?);
+        return Ok(());
+    }
+    if let Some(cut) = &meta.cut {
+        eprintln!("heaplab: the recording was cut: {cut}");
+    }
+    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
+    let of_jvms = if recorded.processes.len() == 1 {
+        String::new()
+    } else {
+        let pids: Vec<String> = recorded.processes.iter().take(8).map(|process| process.pid.to_string()).collect();
+        let more = if recorded.processes.len() > pids.len() { ", ..." } else { "" };
+        format!(" of {} JVMs ({}{more})", recorded.processes.len(), pids.join(", "))
+    };
+    eprintln!(
+        "heaplab: recorded {} allocations in {} arenas{of_jvms}, {} committed at the end, in {}",
+        count(counts.allocations),
+        count(counts.arenas),
+        bytes(counts.committed_bytes),
+        recorded.output.display()
+    );
+    eprintln!("heaplab: next: heaplab report {}", recorded.output.display());
+    Ok(())
+}
+
 /// A number with thousands apart: 2,483,112.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();

@@ -87,14 +87,23 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bundle.verify()?;
         eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
     }
-    let metaspace = metaspace::look(&bundle, args.at.as_deref())?;
-    if let Some(metaspace) = metaspace.as_ref().filter(|_| !args.json && args.html.is_none() && !args.blocks && args.between.is_none()) {
-        let (width, colour) = terminal();
-        let look = text::Look { width, colour, top: args.top };
-        print!("{}", metaspace::text(&bundle, metaspace, args.at.as_deref(), &look))?;
+    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
+    let (width, colour) = terminal();
+    let look = text::Look { width, colour, top: args.top };
+    let jvms = metaspace::jvms(&bundle, selection);
+    let is_text = !args.json && args.html.is_none() && !args.blocks;
+    let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
+    if is_text && args.between.is_none() && is_metaspace {
+        for jvm in jvms {
+            if let Some(report) = metaspace::look(&bundle, jvm, args.at.as_deref())? {
+                print!("{}", metaspace::text(&bundle, &report, jvm, args.at.as_deref(), &look))?;
+            }
+        }
         return Ok(ExitCode::SUCCESS);
     }
-    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
+    let wants_metaspace = jvms.len() == 1 && !is_text;
+    let metaspace = jvms.first().filter(|_| wants_metaspace).map(|jvm| metaspace::look(&bundle, *jvm, args.at.as_deref()));
+    let metaspace = metaspace.transpose()?.flatten();
     let moments = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
@@ -109,8 +118,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let written = if args.json {
         json::document(&bundle, &analysis, &shown, metaspace.as_ref()).and_then(|text| print!("{text}"))
     } else {
-        let (width, colour) = terminal();
-        print!("{}", text::report(&bundle, &analysis, &shown, &text::Look { width, colour, top: args.top }))
+        for moments in args.between.iter().filter(|_| is_text && is_metaspace) {
+            for jvm in &jvms {
+                print!("{}", metaspace::between(&bundle, *jvm, moments, &look)?)?;
+            }
+        }
+        print!("{}", text::report(&bundle, &analysis, &shown, &look))
     };
     written.map(|()| ExitCode::SUCCESS)
 }

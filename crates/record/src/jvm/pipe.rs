@@ -2,8 +2,9 @@
 //!
 //! A named one rather than an inherited descriptor: scripts and launchers between heaplab and the JVM may close descriptors,
 //! and HotSpot, which opens its log by name, leaves pipes alone where it would rotate or truncate files
-//! (`LogFileOutput::initialize`).
+//! (`LogFileOutput::initialize`). Times are on CLOCK_MONOTONIC (`timenanos`), which all JVMs of a recording share with heaplab's marks.
 
+use super::keeper::Keeper;
 use crate::error::RecordError;
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat, open};
 use rustix::io::Errno;
@@ -32,11 +33,12 @@ pub enum Taken {
     NoWriter,
 }
 
-/// A named pipe in a folder of its own; both go when it is dropped.
+/// A named pipe in a folder of its own; both go when it is dropped, unless the program goes on ([`LogPipe::leave`]).
 #[derive(Debug)]
 pub struct LogPipe {
     folder: PathBuf,
     descriptor: OwnedFd,
+    keeper: Option<Keeper>,
     rest: Vec<u8>,
     buffer: Vec<u8>,
 }
@@ -54,15 +56,29 @@ impl LogPipe {
         })?;
         // A smaller pipe works, too.
         let _ = rustix::pipe::fcntl_setpipe_size(&descriptor, PIPE_BYTES);
-        Ok(LogPipe { folder, descriptor, rest: Vec::new(), buffer: vec![0; READ_BYTES] })
+        let keeper = Keeper::start(&folder, &descriptor);
+        Ok(LogPipe { folder, descriptor, keeper, rest: Vec::new(), buffer: vec![0; READ_BYTES] })
+    }
+
+    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere.
+    pub fn leave(mut self) {
+        if let Some(keeper) = self.keeper.take() {
+            keeper.take_over();
+            self.folder = PathBuf::new();
+        }
     }
 
     /// What makes a JVM of 17 or later log its metaspace into the pipe.
     pub fn java_argument(&self) -> OsString {
         let mut argument = OsString::from("-Xlog:metaspace*=trace:file=");
         argument.push(self.folder.join("log"));
-        argument.push(":uptimenanos,pid,tid:filecount=0");
+        argument.push(":timenanos,pid,tid:filecount=0");
         argument
+    }
+
+    /// Where it is.
+    pub fn folder(&self) -> &Path {
+        &self.folder
     }
 
     /// To wait on.
@@ -106,8 +122,10 @@ impl LogPipe {
 
 impl Drop for LogPipe {
     fn drop(&mut self) {
-        // What remains is an empty folder for the system to clean up.
-        let _ = fs::remove_dir_all(&self.folder);
+        if !self.folder.as_os_str().is_empty() {
+            // What remains is an empty folder for the system to clean up.
+            let _ = fs::remove_dir_all(&self.folder);
+        }
     }
 }
 
@@ -136,6 +154,18 @@ fn folder() -> Result<PathBuf, RecordError> {
 mod tests {
     use super::*;
     use std::io::Write;
+
+    /// Whoever opens the pipe once heaplab has left it neither waits nor fails.
+    #[test]
+    fn what_is_left_can_be_opened() {
+        let pipe = LogPipe::create().unwrap();
+        let folder = pipe.folder().to_owned();
+        pipe.leave();
+        let mut log = fs::OpenOptions::new().append(true).open(folder.join("log")).unwrap();
+        log.write_all(b"line\n").unwrap();
+        crate::jvm::keeper::remove_link(&folder);
+        assert!(!folder.exists());
+    }
 
     #[test]
     fn lines_come_whole_however_they_are_written() {

@@ -76,13 +76,14 @@ const SAMPLES: [Column; 5] = [
     Column::optional("committed_bytes", U64, Delta),
 ];
 
-const CHUNKS: [Column; 6] = [
+const CHUNKS: [Column; 7] = [
     Column::required("op", Text, Dictionary),
     Column::required("row", U64, Delta),
     Column::required("time_ns", I64, Delta),
     Column::required("address", U64, Delta),
     Column::required("bytes", U64, Dictionary),
     Column::required("arena", U32, Delta),
+    Column::optional("process", U32, Dictionary),
 ];
 
 /// There only where a recording shows chunks, so that bundles of 0.1.0 are read as ever.
@@ -151,7 +152,8 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         (2, chunk) => chunk.time_ns.into(),
         (3, chunk) => chunk.address.into(),
         (4, chunk) => chunk.bytes.into(),
-        (_, chunk) => chunk.arena.into(),
+        (5, chunk) => chunk.arena.into(),
+        (_, chunk) => unless_zero(chunk.process.into()),
     })
 }
 
@@ -377,5 +379,6 @@ fn chunk(table: &Rows, row: usize, counts: &Counts) -> Result<ChunkEvent, TraceE
         address: table.under(row, 3, ANY)?,
         bytes: table.under(row, 4, ANY)?,
         arena: table.under(row, 5, counts.arenas.max(1))? as u32,
+        process: table.optional_under(row, 6, counts.processes.max(1))?.unwrap_or(0) as u32,
     })
 }

@@ -43,7 +43,7 @@ pub(super) fn tables() -> Tables {
         samples: vec![Sample { time_ns: 1, process: 0, resident_bytes: 9, resident_anonymous_bytes: 8, committed_bytes: 0 }],
         chunks: ChunkOp::ALL
             .iter()
-            .map(|(op, _)| ChunkEvent { op: *op, row: 2, time_ns: 7, address: 1 << 47, bytes: 65536, arena: 1 })
+            .map(|(op, _)| ChunkEvent { op: *op, row: 2, time_ns: 7, address: 1 << 47, bytes: 65536, arena: 1, process: 1 })
             .collect(),
     }
 }

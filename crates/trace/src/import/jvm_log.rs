@@ -19,7 +19,7 @@ mod state;
 mod tests;
 
 pub(super) use state::type_name;
-pub use state::{Counts, Importer};
+pub use state::{Counts, Importer, NamedMoment};
 
 use super::lines::Lines;
 use super::{Imported, Options};

@@ -11,16 +11,17 @@ use heaplab_metaspace_report::{At, Point, Report, is_metaspace, report};
 use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
 
-/// Looks at a recording, if it is one of a metaspace: at its end, or at the moment `wanted`.
+/// Looks at a JVM of a recording, if that is one of metaspaces: the JVM of row `process`, at its end, or at the moment `wanted`.
 ///
 /// # Errors
 /// A moment that nobody knows, or the events cannot be read.
-pub fn look(bundle: &Bundle, wanted: Option<&str>) -> Result<Option<Report>> {
+pub fn look(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<Option<Report>> {
     let tables = bundle.tables();
     if !is_metaspace(tables) {
         return Ok(None);
     }
-    let at = match wanted.map(|text| choose::moment(tables, Selection::default(), text)).transpose()? {
+    let selection = Selection { process: Some(process) };
+    let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
         None | Some(choose::Moment::End) => At::End,
         Some(choose::Moment::Peak) => At::Peak,
         Some(choose::Moment::At(Mark::Time(time_ns))) => At::Time(time_ns),
@@ -28,11 +29,59 @@ pub fn look(bundle: &Bundle, wanted: Option<&str>) -> Result<Option<Report>> {
         Some(choose::Moment::At(Mark::Mark(row))) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
     };
     let mut events = bundle.events(Selection::default())?;
-    Ok(Some(report(tables, &mut events, at).map_err(choose::of_recording(bundle))?))
+    Ok(Some(report(tables, &mut events, process, at).map_err(choose::of_recording(bundle))?))
+}
+
+/// The JVMs that `--process` means: the one of `selection`, or all.
+pub fn jvms(bundle: &Bundle, selection: Selection) -> Vec<u32> {
+    match selection.process {
+        Some(process) => vec![process],
+        None => (0..bundle.tables().processes.len().max(1) as u32).collect(),
+    }
+}
+
+/// What the metaspace of one JVM held at two moments, by kind of loader.
+pub fn between(bundle: &Bundle, process: u32, moments: &[String], look_as: &Look) -> Result<String> {
+    let [from, to] = moments else { return Ok(String::new()) };
+    let both = (look(bundle, process, Some(from))?, look(bundle, process, Some(to))?);
+    let (Some(before), Some(after)) = both else { return Ok(String::new()) };
+    let mut paint = Paint::new(look_as.width, look_as.colour);
+    paint.heading(&format!("The metaspace at {from} ({}) and at {to} ({})", duration(before.time_ns), duration(after.time_ns)));
+    paint.line(&format!("{:<24}{:>24}{:>24}{:>24}", "", "arenas", "used", "committed"));
+    let mut row = |name: &str, arenas: (u64, u64), used: (u64, u64), committed: (u64, u64)| {
+        let pair = |(from, to): (u64, u64)| format!("{} -> {}", bytes(from), bytes(to));
+        paint.line(&format!("{name:<24}{:>24}{:>24}{:>24}", format!("{} -> {}", arenas.0, arenas.1), pair(used), pair(committed)));
+    };
+    let (one, other) = (&before.statistics, &after.statistics);
+    let mut kinds: Vec<(&str, bool)> = other.kinds.iter().chain(&one.kinds).map(|kind| (kind.loader.as_str(), kind.class)).collect();
+    let mut seen = Vec::new();
+    kinds.retain(|kind| {
+        !seen.contains(kind) && {
+            seen.push(*kind);
+            true
+        }
+    });
+    for (loader, class) in kinds {
+        let find = |kinds: &[heaplab_metaspace_report::statistics::Kind]| {
+            let kind = kinds.iter().find(|kind| kind.loader == loader && kind.class == class);
+            kind.map_or((0, 0, 0), |kind| (kind.arenas, kind.in_use.used_bytes, kind.in_use.committed_bytes))
+        };
+        let (from, to) = (find(&one.kinds), find(&other.kinds));
+        let name = format!("{}, {}", if loader.is_empty() { "not known" } else { loader }, if class { "class" } else { "non-class" });
+        row(&name, (from.0, to.0), (from.1, to.1), (from.2, to.2));
+    }
+    let total = (one.loaders, other.loaders);
+    row(
+        "all (arenas: loaders)",
+        total,
+        (one.in_use().used_bytes, other.in_use().used_bytes),
+        (one.committed_bytes(), other.committed_bytes()),
+    );
+    Ok(paint.finish())
 }
 
 /// The report as text.
-pub fn text(bundle: &Bundle, report: &Report, wanted: Option<&str>, look: &Look) -> String {
+pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>, look: &Look) -> String {
     let (meta, statistics) = (bundle.meta(), &report.statistics);
     let mut paint = Paint::new(look.width, look.colour);
     paint.title(if meta.program.is_empty() { "(the program's name is not known)" } else { &meta.program });
@@ -43,6 +92,9 @@ pub fn text(bundle: &Bundle, report: &Report, wanted: Option<&str>, look: &Look)
         duration(meta.duration_ns),
     ];
     paint.wrapped("", &facts.join(" · "));
+    if let Some(line) = which(bundle, process) {
+        paint.wrapped("", &line);
+    }
     if let Some(cut) = &meta.cut {
         paint.warning(&format!("The recording was cut: {cut}"));
     }
@@ -84,6 +136,23 @@ pub fn text(bundle: &Bundle, report: &Report, wanted: Option<&str>, look: &Look)
     );
     text.push_str(&paint.finish());
     text
+}
+
+/// Which JVM it is, where the recording has several.
+fn which(bundle: &Bundle, process: u32) -> Option<String> {
+    let processes = &bundle.tables().processes;
+    let this = processes.get(process as usize).filter(|_| processes.len() > 1)?;
+    let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
+    let shown: String = arguments.chars().take(160).collect();
+    let dots = if shown.len() < arguments.len() { "..." } else { "" };
+    let others = processes.iter().filter(|other| other.pid != this.pid).map(|other| other.pid.to_string()).take(20);
+    let others = others.collect::<Vec<_>>().join(", ");
+    Some(format!(
+        "JVM {} of {}: {} {shown}{dots}. The others: --process {others}, or all.",
+        this.pid,
+        processes.len(),
+        choose::program_name(this)
+    ))
 }
 
 /// Committed bytes over time, and used ones below them, the most of each column.

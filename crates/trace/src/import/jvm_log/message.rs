@@ -7,6 +7,9 @@
 
 use crate::import::lines::{decimal, hexadecimal};
 
+/// How a line begins that no JVM wrote: heaplab's own notes between the lines of a recording (`crates/record/src/jvm`).
+const NOTE: &[u8] = b"heaplab: ";
+
 /// What stands in brackets before the message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Decorations {
@@ -63,6 +66,12 @@ pub enum Message<'a> {
     Granule { bytes: u64 },
     /// The reclaim policy (JDK 16 to 21).
     Policy(&'a [u8]),
+    /// What heaplab noted of the process while it recorded: its program and parent, as JSON.
+    Process(&'a [u8]),
+    /// Its resident memory, noted likewise.
+    Memory { resident_bytes: u64, anonymous_bytes: u64 },
+    /// It has ended, noted likewise.
+    Ended,
     /// Nothing that concerns an importer.
     Other,
     /// It begins like a line of the metaspace and goes on like none that is known.
@@ -183,6 +192,16 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
     }
     if let Some(rest) = text.strip_prefix(b"Initialized with strategy: ") {
         return Some(Message::Policy(rest.strip_suffix(b" reclaim.").unwrap_or(rest)));
+    }
+    if let Some(rest) = text.strip_prefix(NOTE) {
+        if let Some(rest) = rest.strip_prefix(b"process ") {
+            return Some(Message::Process(rest));
+        }
+        if rest == b"ended" {
+            return Some(Message::Ended);
+        }
+        let (resident_bytes, rest) = number(rest.strip_prefix(b"memory ")?)?;
+        return Some(Message::Memory { resident_bytes, anonymous_bytes: number(rest.strip_prefix(b" ")?)?.0 });
     }
     Some(Message::Other)
 }

@@ -1,6 +1,7 @@
 //! Real logs of JDK 17 and 25, and small ones that are broken in every way a log breaks.
 
 use super::message::{Message, parse};
+use super::{Importer, NamedMoment};
 use crate::import::{Format, Imported, Options, import};
 use crate::order::OrderChecker;
 use crate::tables::ChunkOp;
@@ -189,6 +190,76 @@ fn what_the_vm_thread_gets_after_a_collection_is_the_asking_threads() {
     ]);
     let (events, done) = imported(text.as_bytes(), false).unwrap();
     assert!(events[1].has(Flags::FAILED) && events[2].address == 0x1000 && events[2].thread == 0 && events.len() == 3);
+    assert_eq!(done.meta.losses, [""; 0]);
+}
+
+/// Two JVMs whose addresses and threads are the same, a mark between them, and what heaplab notes while it records.
+#[test]
+fn jvms_of_one_log_are_told_apart() {
+    let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/java\",\"arguments\":[\"java\",\"A\"],\"parent\":1}\n\
+        [110ns][71][5] Arena @0x0a0 (non-class sm): : born.\n\
+        [120ns][72][5] Arena @0x0a0 (non-class sm): : born.\n\
+        [125ns][72][0] heaplab: process {\"parent\":71}\n\
+        [130ns][71][5] Arena @0x0a0 (non-class sm): requested 10 words.\n\
+        [140ns][72][5] Arena @0x0a0 (non-class sm): requested 20 words.\n\
+        [150ns][71][5] ChkMgr @0x1 (non-class-space): handing out chunk @0x2, u, base 0x2000, level lv14.\n\
+        [150ns][72][5] VsListNode @0x1 base 0x4000000 : committing range 0x4000000..0x4010000(8192 words)\n\
+        [150ns][72][5] VsListNode @0x1 base 0x4000000 : ... committed 8192 additional words.\n\
+        [160ns][71][5] Arena @0x0a0 (non-class sm): returning 0x1000.\n\
+        [160ns][72][5] Arena @0x0a0 (non-class sm): returning 0x1000.\n\
+        [210ns][72][0] heaplab: memory 4096 1024\n\
+        [220ns][72][5] Metaspace::allocate: type 10 return 0x1000.\n\
+        [230ns][71][5] Metaspace::allocate: type 7 return 0x1000.\n\
+        [240ns][71][5] heaplab: process {damaged\n\
+        [250ns][72][5] Arena @0x0a0 (non-class sm): : dies.\n";
+    let moment = |name: &str, time_ns, pid| NamedMoment { name: name.into(), time_ns, pid };
+    let moments = vec![moment("loaded", 105, Some(72)), moment("over", 900, None)];
+    let mut importer = Importer::new(&Options::default()).recorded(100, moments);
+    let mut events: Vec<Event> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        importer.line(index as u64 + 1, line.as_bytes(), true, &mut events).unwrap();
+    }
+    let done = importer.finish(&mut events).unwrap();
+    let mut checker = OrderChecker::new("two", &done.tables);
+    events.iter().for_each(|event| checker.check(event).unwrap());
+    let of = |op| {
+        events
+            .iter()
+            .filter(|event| event.op == op)
+            .map(|event| (event.process, event.time_ns, event.arena, event.size))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(Op::Alloc), [(1, 120, 2, 160), (0, 130, 1, 80)]);
+    assert_eq!(of(Op::ArenaDeath), [(1, 150, 2, 0)]);
+    assert_eq!(of(Op::Mark), [(1, 105, 0, 0), (0, 900, 0, 0)].map(|(_, time, ..)| (1, time, 0, 0)));
+    let tables = &done.tables;
+    assert_eq!(
+        tables.marks.iter().map(|mark| (mark.name.as_str(), mark.process)).collect::<Vec<_>>(),
+        [("loaded", Some(1)), ("over", None)]
+    );
+    let processes: Vec<_> =
+        tables.processes.iter().map(|process| (process.pid, process.executable.as_str(), process.parent, process.began_ns)).collect();
+    assert_eq!(processes, [(71, "/opt/java", None, 0), (72, "", Some(0), 20)]);
+    assert_eq!(tables.chunks.iter().map(|chunk| (chunk.op, chunk.process)).collect::<Vec<_>>(), [(ChunkOp::Take, 0), (ChunkOp::Commit, 1)]);
+    let samples: Vec<_> = tables.samples.iter().map(|sample| (sample.process, sample.resident_bytes, sample.committed_bytes)).collect();
+    assert_eq!(samples, [(1, 4096, 65536)]);
+    assert_eq!(tables.threads.iter().map(|thread| (thread.process, thread.tid)).collect::<Vec<_>>(), [(0, 5), (1, 5)]);
+    assert_eq!((done.meta.duration_ns, done.meta.losses.len()), (901, 0));
+}
+
+/// Who was given a block is found by its address, not by asking every thread that waits.
+#[test]
+fn a_block_given_to_another_thread_is_found_among_many() {
+    let mut text = String::from("[1ns][1] Arena @0x0a0 (non-class sm): : born.\n");
+    for tid in 0..20_000u64 {
+        writeln!(text, "[2ns][{tid}] Arena @0x0a0 (non-class sm): requested 2 words.").unwrap();
+        writeln!(text, "[2ns][{tid}] Arena @0x0a0 (non-class sm): returning {:#x}.", 0x10000 + tid * 16).unwrap();
+    }
+    for tid in (0..20_000u64).rev() {
+        writeln!(text, "[3ns][99999] Metaspace::allocate: type 7 return {:#x}.", 0x10000 + tid * 16).unwrap();
+    }
+    let (events, done) = imported(text.as_bytes(), false).unwrap();
+    assert_eq!((events.len(), events[1].address, events[20_000].address), (20_001, 0x10000 + 19_999 * 16, 0x10000));
     assert_eq!(done.meta.losses, [""; 0]);
 }
 

@@ -1,9 +1,13 @@
 //! What the log says of chunks and committed memory, as rows of the table of chunks and samples.
 
-use super::{At, Importer, ROOT_BYTES, Saw, WORD};
+use super::jvm::Jvm;
+use super::{At, Importer, ROOT_BYTES, WORD};
 use crate::import::jvm_log::message::Message;
 use crate::import::lines::shown;
 use crate::tables::{ChunkEvent, ChunkOp, Sample};
+
+/// Most nodes that wait to be told apart: a JVM says of each within some lines which space it is of.
+const NODES_LIMIT: usize = 64;
 
 impl Importer {
     /// A line about chunks, nodes or settings.
@@ -30,7 +34,7 @@ impl Importer {
                 let (line, range) = (thread.line.take(), thread.commit.take());
                 if let (Some((from, to)), true) = (range, words > 0) {
                     self.chunk(ChunkOp::Commit, from, to - from, 0);
-                    self.sample(self.counts.committed_bytes.saturating_add(words.saturating_mul(WORD)));
+                    self.sample(self.jvm.committed_bytes.saturating_add(words.saturating_mul(WORD)));
                 }
                 if let Some((base, words)) = line {
                     self.chunk(ChunkOp::Line, base, words.saturating_mul(WORD), 0);
@@ -41,8 +45,13 @@ impl Importer {
                 (thread.line, thread.commit) = (None, None);
             }
             Message::Uncommitting { from, to } => self.chunk(ChunkOp::Uncommit, from, to - from, 0),
-            Message::Uncommitted { words } => self.sample(self.counts.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
-            Message::Node { base, words } => self.nodes.push((base, words.saturating_mul(WORD))),
+            Message::Uncommitted { words } => self.sample(self.jvm.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
+            Message::Node { base, words } => {
+                if self.jvm.nodes.len() >= NODES_LIMIT {
+                    self.jvm.nodes.remove(0);
+                }
+                self.jvm.nodes.push((base, words.saturating_mul(WORD)));
+            }
             Message::NodeAdded => self.space(ChunkOp::Node, None),
             Message::Root { base } => self.thread(at).root = Some(base),
             Message::RootSpace { class } => {
@@ -54,30 +63,43 @@ impl Importer {
             Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
             Message::Granule { bytes } => self.chunk(ChunkOp::Granule, 0, bytes, 0),
             Message::Policy(name) => self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name)),
-            Message::Arena { .. } | Message::Loader { .. } | Message::Returned { .. } | Message::Other | Message::Unknown => {}
+            Message::Memory { resident_bytes, anonymous_bytes } => {
+                (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
+                self.sample(self.jvm.committed_bytes);
+            }
+            Message::Ended => self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns),
+            Message::Process(_)
+            | Message::Arena { .. }
+            | Message::Loader { .. }
+            | Message::Returned { .. }
+            | Message::Other
+            | Message::Unknown => {}
         }
     }
 
     /// The node of address space that holds `base` (or, without one, the youngest) turns out to be of this space.
     fn space(&mut self, op: ChunkOp, base: Option<u64>) {
         let holds = |(from, bytes): &(u64, u64)| base.is_none_or(|base| base >= *from && base - *from < *bytes);
-        if let Some(index) = self.nodes.iter().rposition(holds) {
-            let (from, bytes) = self.nodes.swap_remove(index);
+        if let Some(index) = self.jvm.nodes.iter().rposition(holds) {
+            let (from, bytes) = self.jvm.nodes.swap_remove(index);
             self.chunk(op, from, bytes, 0);
         }
     }
 
     pub(super) fn chunk(&mut self, op: ChunkOp, address: u64, bytes: u64, arena: u32) {
-        self.out.tables.chunks.push(ChunkEvent { op, row: self.rows, time_ns: self.time_ns, address, bytes, arena });
+        let process = self.jvm.row;
+        self.out.tables.chunks.push(ChunkEvent { op, row: self.rows, time_ns: self.time_ns, address, bytes, arena, process });
     }
 
-    /// At most one sample a millisecond.
+    /// At most one sample a millisecond and JVM.
     pub(super) fn sample(&mut self, committed_bytes: u64) {
-        self.counts.committed_bytes = committed_bytes;
-        let Saw { resident_bytes, resident_anonymous_bytes, .. } = self.saw;
-        let sample = Sample { time_ns: self.time_ns, process: 0, resident_bytes, resident_anonymous_bytes, committed_bytes };
+        let others_bytes = self.counts.committed_bytes.saturating_sub(self.jvm.committed_bytes);
+        self.counts.committed_bytes = others_bytes.saturating_add(committed_bytes);
+        self.jvm.committed_bytes = committed_bytes;
+        let Jvm { row: process, resident_bytes, resident_anonymous_bytes, .. } = self.jvm;
+        let sample = Sample { time_ns: self.time_ns, process, resident_bytes, resident_anonymous_bytes, committed_bytes };
         match self.out.tables.samples.last_mut() {
-            Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 => *last = sample,
+            Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 && last.process == process => *last = sample,
             _ => self.out.tables.samples.push(sample),
         }
     }

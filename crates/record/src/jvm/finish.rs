@@ -1,0 +1,94 @@
+//! The spool of a JVM's recording into a bundle: the same for one that has just ended and for what a killed heaplab left behind.
+
+use super::Recorded;
+use super::spool::{self, Facts};
+use crate::clock::{Clock, Moment};
+use crate::control::{CONTROL_FILE, ControlFacts};
+use crate::error::RecordError;
+use crate::mark;
+use heaplab_trace::TraceError;
+use heaplab_trace::bundle::{BundleWriter, Meta};
+use heaplab_trace::import::jvm_log::{Importer, NamedMoment};
+use heaplab_trace::import::{self, Imported};
+use heaplab_trace::tables::{Ended, Tables};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
+
+/// How the recording ended, where heaplab lived to see it.
+#[derive(Clone, Copy, Debug)]
+pub struct Ending {
+    /// The started program.
+    pub pid: u32,
+    /// How it ended; `None`: it runs on.
+    pub status: Option<ExitStatus>,
+}
+
+/// Finishes `spool` into a bundle at `output`, which must not exist.
+pub fn finish(spool: &Path, output: &Path, ending: Option<Ending>, spool_failed: Option<String>) -> Result<Recorded, RecordError> {
+    let facts = Facts::read(spool)?;
+    let (origin_ns, clock) = clock(spool)?;
+    let marks = mark::read(spool).into_iter().map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid });
+    let log = import::Options { name: PathBuf::from(format!("the log of {}", facts.command.join(" "))), lenient: true };
+    let mut importer = Importer::new(&log).recorded(origin_ns, marks.collect());
+    let kept = |source: TraceError| RecordError::Finish { spool: spool.to_owned(), source: Box::new(source) };
+    let mut writer = BundleWriter::create(output).map_err(kept)?;
+    let mut number = 0;
+    let damage = spool::read(spool, |line, whole| {
+        number += 1;
+        importer.line(number, line, whole, &mut writer).map_err(kept)
+    })?;
+    let counts = importer.counts();
+    if counts.arenas == 0 {
+        let status = ending.and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
+        let text = format!("{} started no JVM that writes a log of its metaspace (JDK 17 or later){status}", facts.program);
+        return Err(RecordError::Nothing(text));
+    }
+    let Imported { mut tables, mut meta } = importer.finish(&mut writer).map_err(kept)?;
+    describe(&mut meta, &mut tables, &facts, ending);
+    meta.cut = spool_failed.or_else(|| meta.cut.take());
+    meta.losses.extend(damage.map(|damage| format!("{damage}: what follows was left out")));
+    writer.finish(&tables, meta.clone()).map_err(kept)?;
+    let status = ending.and_then(|ending| ending.status);
+    Ok(Recorded { status, meta, counts, processes: tables.processes, output: output.to_owned() })
+}
+
+/// When the recording began on the clock that JVMs stamp with, and what turns a mark's stamp into time since then.
+fn clock(spool: &Path) -> Result<(u64, Clock), RecordError> {
+    let not_a_spool = |reason: String| RecordError::NotASpool { path: spool.to_owned(), reason };
+    let page = spool.join(CONTROL_FILE);
+    let control = ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
+    let clock = Clock::between(control.origin, control.later.unwrap_or_else(Moment::now));
+    let clock = clock.ok_or_else(|| not_a_spool(String::from("its control page has no clock readings that fit together")))?;
+    Ok((control.origin.monotonic_ns, clock))
+}
+
+/// What is known beside the log.
+fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
+    meta.program = facts.command.join(" ");
+    meta.began_unix_s = facts.began_unix_s;
+    meta.architecture = std::env::consts::ARCH.into();
+    let seconds = meta.duration_ns as f64 / 1e9;
+    let Some(Ending { pid, status }) = ending else {
+        meta.cut = Some(format!("heaplab was ended; what it had read of the log ends at {seconds:.3} s"));
+        return;
+    };
+    if status.is_none() {
+        meta.cut = Some(format!("heaplab stopped the recording at {seconds:.3} s; the program ran on unrecorded"));
+    }
+    // The started program is a JVM itself, or a script that started them.
+    let Some(process) = tables.processes.iter_mut().find(|process| process.pid == pid || process.pid == 0) else { return };
+    let Some(status) = status else { return };
+    process.ended_ns = Some(meta.duration_ns);
+    process.ended = match (status.code(), status.signal()) {
+        (Some(code), _) => Ended::Exited(code),
+        (None, signal) => {
+            let signal = signal.unwrap_or(0);
+            meta.cut = Some(format!("signal {signal} ended the JVM; its log ends at {seconds:.3} s"));
+            Ended::Signalled(signal)
+        }
+    };
+    if process.executable.is_empty() {
+        (process.executable, process.arguments) = (facts.program.clone(), facts.command.clone());
+    }
+}

@@ -1,0 +1,59 @@
+//! Who stands in for the pipe's reader when heaplab dies.
+//!
+//! The pipe's name is in the environment of the program, and a JVM that opens a pipe for writing waits until somebody reads it. So a
+//! small process, a shell that waits for the end of a descriptor that only heaplab holds, keeps the pipe open for reading beside
+//! heaplab. When heaplab is gone and the pipe is still there, it puts a link to /dev/null in the pipe's place: JVMs that start from then on write
+//! there, and those that had the pipe open go on with writes that fail, which HotSpot ignores. It is in a process group of its own, so that what is sent
+//! to heaplab's group does not reach it. Should it be killed too, or there be no shell, such a JVM waits as it would without.
+
+use rustix::fd::OwnedFd;
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+/// Standard input ends when heaplab is gone. A second later every JVM that had found the pipe has opened it.
+const SCRIPT: &str = "trap '' HUP INT QUIT TERM
+while read -r _; do :; done
+[ -p \"$1/log\" ] || exit 0
+ln -s /dev/null \"$1/none\" && mv -f \"$1/none\" \"$1/log\" && sleep 1";
+
+/// Removes what a keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
+pub fn remove_link(folder: &Path) {
+    let link = folder.join("log");
+    if std::fs::read_link(&link).is_ok_and(|target| target == Path::new("/dev/null")) {
+        // What remains is a link in a folder for temporary files.
+        let _ = std::fs::remove_file(&link).and_then(|()| std::fs::remove_dir(folder));
+    }
+}
+
+/// The process.
+#[derive(Debug)]
+pub struct Keeper {
+    child: Child,
+    /// Its standard input.
+    alive: Option<OwnedFd>,
+}
+
+impl Keeper {
+    /// Starts it for the pipe `log` in `folder`, which `reader` has open; `None` where that cannot be done.
+    pub fn start(folder: &Path, reader: &OwnedFd) -> Option<Keeper> {
+        let (input, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
+        let reader = reader.as_fd().try_clone_to_owned().ok()?;
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", SCRIPT, "heaplab-keeper"]).arg(folder).current_dir("/").process_group(0);
+        // Nothing is written to its standard output: it is where the open pipe is kept.
+        let child = command.stdin(Stdio::from(input)).stdout(Stdio::from(reader)).stderr(Stdio::null()).spawn().ok()?;
+        Some(Keeper { child, alive: Some(alive) })
+    }
+
+    /// Its time has come, although heaplab lives: waits until the pipe is replaced.
+    pub fn take_over(self) {}
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        drop(self.alive.take());
+        let _ = self.child.wait();
+    }
+}

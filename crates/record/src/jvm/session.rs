@@ -1,0 +1,270 @@
+//! One recording from start to end: reads the pipe, notes which JVMs write into it and how much memory they have, passes signals on.
+
+use super::pipe::{LogPipe, Taken};
+use super::spool::LogWriter;
+use super::{Options, Progress};
+use crate::control::ControlPage;
+use crate::error::RecordError;
+use crate::signals::{self, Signals};
+use crate::{proc_fs, spawn};
+use heaplab_recorder::SPOOL_VARIABLE;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::os::fd::AsFd;
+use std::path::{Path, PathBuf};
+use std::process::{Child, ExitStatus};
+use std::time::{Duration, Instant};
+
+/// Longest time between two looks at the target.
+const TURN: Duration = Duration::from_millis(50);
+/// Time between two samples of the JVMs' resident memory, and between two reports of progress.
+const SAMPLE: Duration = Duration::from_millis(100);
+/// Signals after which the recording ends although the target does not.
+const PATIENCE: u32 = 3;
+/// Most JVMs that are told apart.
+const JVMS_LIMIT: usize = 4096;
+
+/// A recording under way.
+pub struct Session {
+    notebook: Notebook,
+    child: Child,
+    status: Option<ExitStatus>,
+    signals: Signals,
+    pipe: LogPipe,
+    control: ControlPage,
+    ending_signals: u32,
+    detach_children: bool,
+    spool: PathBuf,
+    /// When it was last looked for processes that the target left behind.
+    looked: Instant,
+}
+
+/// Starts the target at `program`, to be recorded into `spool`.
+pub fn start(
+    program: &Path,
+    options: &Options,
+    pipe: LogPipe,
+    is_java: bool,
+    spool: &Path,
+    control: ControlPage,
+) -> Result<Session, RecordError> {
+    let log = LogWriter::create(spool)?;
+    let signals = Signals::take().map_err(RecordError::io("cannot take signals over for", spool))?;
+    let argument = pipe.java_argument();
+    let mut words = options.command.clone();
+    if is_java {
+        words.insert(1, argument.clone());
+    }
+    let mut child = spawn::as_it_would_run(program, &words, &signals);
+    if !is_java {
+        let mut value = std::env::var_os("JAVA_TOOL_OPTIONS").unwrap_or_default();
+        if !value.is_empty() {
+            value.push(OsStr::new(" "));
+        }
+        value.push(&argument);
+        child.env("JAVA_TOOL_OPTIONS", value);
+    }
+    // By this `heaplab mark` finds the recording.
+    child.env(SPOOL_VARIABLE, spool);
+    let child = child.spawn().map_err(|error| RecordError::NotExecutable { path: program.to_owned(), reason: error.to_string() })?;
+    Ok(Session {
+        notebook: Notebook { log, failed: None, jvms: Vec::new(), known: HashSet::new(), last_pid: 0, last_ns: 0, lines: 0, bytes: 0 },
+        child,
+        status: None,
+        signals,
+        pipe,
+        control,
+        ending_signals: 0,
+        detach_children: options.detach_children,
+        spool: spool.to_owned(),
+        looked: Instant::now(),
+    })
+}
+
+impl Session {
+    /// Until the recording is over. What could not be written is said.
+    pub fn run(mut self, progress: &mut dyn FnMut(Progress)) -> (u32, Option<ExitStatus>, Option<String>) {
+        let mut sampled = Instant::now();
+        loop {
+            let taken = self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
+            self.pass_signals_on();
+            if self.status.is_none() {
+                self.status = self.child.try_wait().ok().flatten();
+                if self.status.is_some() {
+                    // What it wrote last is still in the pipe.
+                    continue;
+                }
+            }
+            let is_over = self.status.is_some() && taken != Taken::Some && self.nobody_left(taken);
+            if is_over || self.ending_signals >= PATIENCE {
+                return self.end();
+            }
+            if sampled.elapsed() >= SAMPLE {
+                sampled = Instant::now();
+                self.notebook.sample(taken != Taken::Some);
+                self.control.tick();
+                progress(Progress { jvms: self.notebook.jvms.len(), lines: self.notebook.lines, log_bytes: self.notebook.bytes });
+            }
+            self.notebook.write(false);
+            if taken != Taken::Some {
+                self.wait(taken);
+            }
+        }
+    }
+
+    /// Whether no JVM writes, and none can come: the target's descendants, which have the pipe's name in their environment, have ended too.
+    fn nobody_left(&mut self, taken: Taken) -> bool {
+        if self.detach_children {
+            return true;
+        }
+        if taken != Taken::NoWriter || self.looked.elapsed() < TURN {
+            return false;
+        }
+        let left = descendants_live(&self.spool);
+        self.looked = Instant::now();
+        !left
+    }
+
+    fn end(mut self) -> (u32, Option<ExitStatus>, Option<String>) {
+        self.notebook.sample(true);
+        self.notebook.write(true);
+        self.control.tick();
+        if descendants_live(&self.spool) {
+            self.pipe.leave();
+        }
+        (self.child.id(), self.status, self.notebook.failed)
+    }
+
+    /// Until there is something to read, a signal, or a turn is over. A pipe without a writer is always "ready", so it is left out then.
+    fn wait(&self, taken: Taken) {
+        let (signals, pipe) = (self.signals.descriptor(), self.pipe.descriptor());
+        let mut both = [PollFd::from_borrowed_fd(signals, PollFlags::IN), PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
+        let watched = if taken == Taken::NoWriter { 1 } else { 2 };
+        let turn = if taken == Taken::NoWriter { TURN / 10 } else { TURN };
+        let timeout = Timespec { tv_sec: 0, tv_nsec: turn.as_nanos() as _ };
+        // An error is an interruption: the next turn looks again.
+        let _ = poll(&mut both[..watched], Some(&timeout));
+    }
+
+    fn pass_signals_on(&mut self) {
+        while let Some(arrived) = self.signals.next() {
+            self.ending_signals += 1;
+            if self.status.is_some() {
+                // Only JVMs that the program started are left: they run on unrecorded.
+                self.ending_signals = PATIENCE;
+            } else if !arrived.from_terminal {
+                signals::send(self.child.id(), arrived.signal);
+            }
+        }
+    }
+}
+
+/// Whether a process lives that has this recording's name in its environment.
+pub fn descendants_live(spool: &Path) -> bool {
+    let is_one = |pid: u32| proc_fs::environment(pid, SPOOL_VARIABLE).is_some_and(|named| named == spool.as_os_str());
+    proc_fs::all().into_iter().any(is_one)
+}
+
+/// Lines into the spool, with heaplab's own between them.
+struct Notebook {
+    log: LogWriter,
+    /// Why nothing more is written; the pipe is read on.
+    failed: Option<String>,
+    /// JVMs that write, and whether they live.
+    jvms: Vec<(u32, bool)>,
+    known: HashSet<u64>,
+    last_pid: u64,
+    last_ns: u64,
+    lines: u64,
+    bytes: u64,
+}
+
+impl Notebook {
+    fn line(&mut self, line: &[u8], whole: bool) {
+        (self.lines, self.bytes) = (self.lines + 1, self.bytes + line.len() as u64 + 1);
+        if let Some((time_ns, pid, end)) = decorations(line) {
+            self.last_ns = self.last_ns.max(time_ns);
+            if pid != self.last_pid {
+                self.last_pid = pid;
+                if self.known.len() < JVMS_LIMIT && self.known.insert(pid) {
+                    self.begins(&line[..end], pid as u32);
+                }
+            }
+        }
+        self.put(line, whole);
+    }
+
+    /// The first line of a JVM, decorated so: what it is.
+    fn begins(&mut self, decorations: &[u8], pid: u32) {
+        self.jvms.push((pid, true));
+        let executable = proc_fs::executable(pid).map_or(String::new(), |path| path.to_string_lossy().into_owned());
+        let (arguments, parent) = (proc_fs::arguments(pid), proc_fs::parent(pid));
+        let noted = serde_json::json!({ "executable": executable, "arguments": arguments, "parent": parent });
+        let note = [decorations, format!("[0] heaplab: process {noted}").as_bytes()].concat();
+        self.put(&note, true);
+    }
+
+    /// Notes how much memory the JVMs have. Where lines wait in the pipe, the moment is that of the last one read, so that
+    /// they are not behind it.
+    fn sample(&mut self, is_empty: bool) {
+        let now_ns = crate::clock::Moment::now().monotonic_ns;
+        let time_ns = if is_empty { now_ns } else { self.last_ns };
+        for index in 0..self.jvms.len() {
+            let (pid, lives) = self.jvms[index];
+            if !lives {
+                continue;
+            }
+            let what = match proc_fs::memory(pid) {
+                Some((resident_bytes, anonymous_bytes)) => format!("memory {resident_bytes} {anonymous_bytes}"),
+                None => {
+                    self.jvms[index].1 = false;
+                    String::from("ended")
+                }
+            };
+            self.put(format!("[{time_ns}ns][{pid}][0] heaplab: {what}").as_bytes(), true);
+        }
+    }
+
+    fn put(&mut self, line: &[u8], whole: bool) {
+        if self.failed.is_none() {
+            self.failed = self.log.line(line, whole).err().map(said);
+        }
+    }
+
+    /// Writes what has waited; `all`: everything.
+    fn write(&mut self, all: bool) {
+        if self.failed.is_none() {
+            let written = if all { self.log.flush() } else { self.log.flush_old() };
+            self.failed = written.err().map(said);
+        }
+    }
+}
+
+fn said(error: RecordError) -> String {
+    format!("{error}; the recording ends there, the program ran on")
+}
+
+/// The time and the pid that a line is decorated with, and where the second decoration ends.
+fn decorations(line: &[u8]) -> Option<(u64, u64, usize)> {
+    let first = memchr::memchr(b']', line)?;
+    let second = first + 1 + memchr::memchr(b']', &line[first + 1..])?;
+    let number = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.trim().parse::<u64>().ok();
+    let time_ns = number(line[..first].strip_prefix(b"[")?.strip_suffix(b"ns")?)?;
+    let pid = number(line[first + 1..second].strip_prefix(b"[")?)?;
+    Some((time_ns, pid, second + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_and_pid_are_found() {
+        assert_eq!(decorations(b"[123ns][45][67] Arena @0x1"), Some((123, 45, 11)));
+        assert_eq!(decorations(b"[123ns][ 45 ][67] x"), Some((123, 45, 13)));
+        for other in [&b"[123ns] x"[..], b"[1s][45][6]", b"", b"]]", b"[][]", b"[123ns]45]"] {
+            assert_eq!(decorations(other), None);
+        }
+    }
+}

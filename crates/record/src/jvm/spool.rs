@@ -1,0 +1,238 @@
+//! The log while it is recorded: what was read of the pipe, in checksummed blocks of packed lines, so that a recording
+//! whose heaplab was killed can be finished (docs/spool-format.md).
+//!
+//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one LZ4 block of whole lines. A line
+//! ends in a line feed, or in a zero byte where the log broke off within it.
+
+use crate::error::RecordError;
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{self, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The file with the blocks.
+const LOG_FILE: &str = "jvm-log";
+/// The file that says what is recorded.
+const FACTS_FILE: &str = "jvm.json";
+/// How a block begins: "hjl1".
+const MAGIC: u32 = u32::from_le_bytes(*b"hjl1");
+const HEADER_BYTES: usize = 16;
+/// Unpacked bytes after which a block is written.
+const BLOCK_BYTES: usize = 256 << 10;
+/// Unpacked bytes of a block that a reader believes: a block, and the line that filled it.
+const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
+/// How long a line waits to be written at most, while more come.
+const AGE: Duration = Duration::from_millis(100);
+
+/// What is recorded, for whoever finishes it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Facts {
+    /// The command line.
+    pub command: Vec<String>,
+    /// The program's file.
+    pub program: String,
+    /// When the recording began, seconds since 1970.
+    pub began_unix_s: u64,
+    /// The folder of the pipe.
+    #[serde(default)]
+    pub pipe: PathBuf,
+}
+
+impl Facts {
+    /// Writes them into the spool.
+    pub fn write(&self, spool: &Path) -> Result<(), RecordError> {
+        let path = spool.join(FACTS_FILE);
+        let text = serde_json::to_vec(self).map_err(|error| RecordError::io("cannot write", &path)(error.into()))?;
+        std::fs::write(&path, text).map_err(RecordError::io("cannot write", &path))
+    }
+
+    /// Reads them.
+    pub fn read(spool: &Path) -> Result<Facts, RecordError> {
+        let path = spool.join(FACTS_FILE);
+        let mut text = Vec::new();
+        let file = File::open(&path).map_err(RecordError::io("cannot open", &path))?;
+        file.take(64 << 20).read_to_end(&mut text).map_err(RecordError::io("cannot read", &path))?;
+        serde_json::from_slice(&text)
+            .map_err(|error| RecordError::NotASpool { path: spool.into(), reason: format!("{FACTS_FILE}: {error}") })
+    }
+}
+
+/// Whether a spool is one of a JVM's metaspace.
+pub fn is_spool(spool: &Path) -> bool {
+    spool.join(FACTS_FILE).exists()
+}
+
+/// Writes lines.
+#[derive(Debug)]
+pub struct LogWriter {
+    file: File,
+    path: PathBuf,
+    block: Vec<u8>,
+    oldest: Option<Instant>,
+}
+
+impl LogWriter {
+    /// Makes the file in `spool`.
+    pub fn create(spool: &Path) -> Result<LogWriter, RecordError> {
+        let path = spool.join(LOG_FILE);
+        let file = File::options().write(true).create_new(true).open(&path).map_err(RecordError::io("cannot create", &path))?;
+        Ok(LogWriter { file, path, block: Vec::with_capacity(BLOCK_BYTES_LIMIT), oldest: None })
+    }
+
+    /// Takes a line.
+    pub fn line(&mut self, line: &[u8], whole: bool) -> Result<(), RecordError> {
+        self.oldest.get_or_insert_with(Instant::now);
+        self.block.extend_from_slice(line);
+        self.block.push(if whole { b'\n' } else { 0 });
+        if self.block.len() >= BLOCK_BYTES { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what has waited long enough.
+    pub fn flush_old(&mut self) -> Result<(), RecordError> {
+        if self.oldest.is_some_and(|oldest| oldest.elapsed() >= AGE) { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes everything.
+    pub fn flush(&mut self) -> Result<(), RecordError> {
+        if self.block.is_empty() {
+            return Ok(());
+        }
+        let packed = lz4_flex::block::compress(&self.block);
+        let mut bytes = Vec::with_capacity(HEADER_BYTES + packed.len());
+        for number in [MAGIC, packed.len() as u32, self.block.len() as u32, crc32fast::hash(&packed)] {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&packed);
+        self.block.clear();
+        self.oldest = None;
+        self.file.write_all(&bytes).map_err(RecordError::io("cannot write", &self.path))
+    }
+}
+
+/// Gives every line of a spool's log to `each`, and whether it is whole. A block that is cut or damaged ends the log: `Some` says where and how.
+///
+/// # Errors
+/// There is no log, or `each` fails.
+pub fn read(spool: &Path, mut each: impl FnMut(&[u8], bool) -> Result<(), RecordError>) -> Result<Option<String>, RecordError> {
+    let path = spool.join(LOG_FILE);
+    let mut input = BufReader::new(File::open(&path).map_err(RecordError::io("cannot open", &path))?);
+    let mut at = 0u64;
+    loop {
+        let block = match block(&mut input) {
+            Ok(Some(block)) => block,
+            Ok(None) => return Ok(None),
+            Err(reason) => return Ok(Some(format!("{}: the block at byte {at} {reason}", path.display()))),
+        };
+        let mut rest = &block.lines[..];
+        while let Some(end) = memchr::memchr2(b'\n', 0, rest) {
+            each(&rest[..end], rest[end] == b'\n')?;
+            rest = &rest[end + 1..];
+        }
+        at += block.bytes;
+    }
+}
+
+struct Block {
+    lines: Vec<u8>,
+    bytes: u64,
+}
+
+/// The next block; `None` at the end, an error that says what is wrong with it.
+fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
+    let mut header = [0; HEADER_BYTES];
+    match read_whole(input, &mut header) {
+        Ok(0) => return Ok(None),
+        Ok(HEADER_BYTES) => {}
+        Ok(_) => return Err("is cut".into()),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    }
+    let number = |index: usize| u32::from_le_bytes([header[index], header[index + 1], header[index + 2], header[index + 3]]);
+    let (packed_bytes, line_bytes) = (number(4) as usize, number(8) as usize);
+    if number(0) != MAGIC || line_bytes > BLOCK_BYTES_LIMIT || packed_bytes > lz4_flex::block::get_maximum_output_size(BLOCK_BYTES_LIMIT) {
+        return Err("does not begin as a block does".into());
+    }
+    let mut packed = vec![0; packed_bytes];
+    match read_whole(input, &mut packed) {
+        Ok(length) if length == packed_bytes => {}
+        Ok(_) => return Err("is cut".into()),
+        Err(error) => return Err(format!("cannot be read: {error}")),
+    }
+    if crc32fast::hash(&packed) != number(12) {
+        return Err("is damaged: its checksum is another".into());
+    }
+    let lines = lz4_flex::block::decompress(&packed, line_bytes).map_err(|error| format!("is damaged: {error}"))?;
+    Ok(Some(Block { lines, bytes: (HEADER_BYTES + packed_bytes) as u64 }))
+}
+
+/// Reads until `out` is full or the input ends.
+fn read_whole(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
+    let mut length = 0;
+    while length < out.len() {
+        match input.read(&mut out[length..]) {
+            Ok(0) => break,
+            Ok(more) => length += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn lines(spool: &Path) -> (Vec<(Vec<u8>, bool)>, Option<String>) {
+        let mut lines = Vec::new();
+        let cut = read(spool, |line, whole| {
+            lines.push((line.to_vec(), whole));
+            Ok(())
+        });
+        (lines, cut.unwrap())
+    }
+
+    fn written(count: usize) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = LogWriter::create(folder.path()).unwrap();
+        (0..count).for_each(|number| writer.line(format!("line {number} of the log").as_bytes(), true).unwrap());
+        writer.line(b"the last", false).unwrap();
+        writer.flush().unwrap();
+        folder
+    }
+
+    #[test]
+    fn lines_come_back_as_they_were() {
+        let folder = written(40_000);
+        let (lines, cut) = lines(folder.path());
+        assert_eq!((lines.len(), cut), (40_001, None));
+        assert_eq!((&lines[39_999], &lines[40_000]), (&(b"line 39999 of the log".to_vec(), true), &(b"the last".to_vec(), false)));
+        let facts = Facts { command: vec!["java".into()], program: "/usr/bin/java".into(), began_unix_s: 7, pipe: "/tmp/p".into() };
+        assert!(!is_spool(folder.path()));
+        facts.write(folder.path()).unwrap();
+        assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(48))]
+        /// Cut anywhere or damaged anywhere, what is before is read, and nothing of what is behind.
+        #[test]
+        fn a_cut_or_damaged_log_is_read_up_to_there(place: prop::sample::Index, change in 0u8..=255) {
+            let folder = written(40_000);
+            let path = folder.path().join(LOG_FILE);
+            let mut bytes = std::fs::read(&path).unwrap();
+            let (whole, _) = lines(folder.path());
+            let place = place.index(bytes.len());
+            if change == 0 {
+                bytes.truncate(place);
+            } else {
+                bytes[place] ^= change;
+            }
+            std::fs::write(&path, &bytes).unwrap();
+            let (read, cut) = lines(folder.path());
+            prop_assert!(read.len() < whole.len() && whole.starts_with(&read));
+            prop_assert!(cut.is_some() || bytes.is_empty() || change == 0, "{:?}", cut);
+        }
+    }
+}

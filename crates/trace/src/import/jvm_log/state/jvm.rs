@@ -1,0 +1,124 @@
+//! What is known of one JVM of the log: its live arenas and their blocks, and what each of its threads is in the middle of.
+//!
+//! Addresses, arenas and threads mean something only within one process, so that everything keyed by them is here; lines of
+//! several JVMs are told apart by their decoration `pid`.
+
+use super::{Importer, Map};
+use crate::ObjectId;
+use crate::import::jvm_log::kind::Possible;
+use crate::tables::Process;
+
+/// Most JVMs of one log; lines of later ones are passed over. A build tool starts hundreds.
+const JVMS_LIMIT: usize = 4096;
+
+/// One JVM.
+#[derive(Debug, Default)]
+pub struct Jvm {
+    /// Row of `processes`.
+    pub row: u32,
+    pub arenas: Map<u64, LiveArena>,
+    pub threads: Map<u64, UnderWay>,
+    /// Which thread waits to be told that it was given the block at an address.
+    pub given: Map<u64, u64>,
+    /// Nodes of which it is not known yet which space they are of.
+    pub nodes: Vec<(u64, u64)>,
+    pub committed_bytes: u64,
+    pub resident_bytes: u64,
+    pub resident_anonymous_bytes: u64,
+    /// The log says of every leftover where it goes.
+    pub explicit: bool,
+    pub loaders: u64,
+    pub last_tid: u64,
+}
+
+/// An arena that lives.
+#[derive(Debug)]
+pub struct LiveArena {
+    pub row: u32,
+    pub class: bool,
+    pub partner: Option<u64>,
+    pub possible: Possible,
+    /// The kind of its loader is settled by its first chunk, or not known because its birth was not seen.
+    pub settled: bool,
+    pub blocks: Map<u64, (ObjectId, u64)>,
+}
+
+/// What a thread is in the middle of.
+#[derive(Debug, Default)]
+pub struct UnderWay {
+    pub row: u32,
+    pub request: Option<Request>,
+    pub commit: Option<(u64, u64)>,
+    pub line: Option<(u64, u64)>,
+    pub root: Option<u64>,
+    pub wastage: Option<u64>,
+}
+
+/// What was asked of an arena, and perhaps given.
+#[derive(Clone, Copy, Debug)]
+pub struct Request {
+    pub arena: u64,
+    pub row: u32,
+    pub words: u64,
+    pub address: Option<u64>,
+    pub usable_words: u64,
+}
+
+impl Jvm {
+    /// What this thread asked for, if it is of `address` or not known to be of another; it waits no longer.
+    pub fn take_request(&mut self, tid: u64, address: Option<u64>) -> Option<Request> {
+        let is_it = |request: &mut Request| address.is_none() || request.address.is_none() || request.address == address;
+        let request = self.threads.get_mut(&tid)?.request.take_if(is_it)?;
+        if let Some(given) = request.address
+            && self.given.get(&given) == Some(&tid)
+        {
+            self.given.remove(&given);
+        }
+        Some(request)
+    }
+}
+
+impl Importer {
+    /// Goes on with the JVM of this pid; false where there are too many.
+    pub(super) fn enter(&mut self, pid: u64) -> bool {
+        let Some(current) = self.pid else {
+            self.pid = Some(pid);
+            (self.out.tables.processes[0].pid, self.out.tables.processes[0].began_ns) = (pid as u32, self.time_ns);
+            return true;
+        };
+        if current == pid {
+            return true;
+        }
+        let next = match self.parked.remove(&pid) {
+            Some(jvm) => jvm,
+            None if self.parked.len() + 1 >= JVMS_LIMIT => return false,
+            None => {
+                self.out.tables.processes.push(Process { pid: pid as u32, began_ns: self.time_ns, ..Process::default() });
+                Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
+            }
+        };
+        let before = std::mem::replace(&mut self.jvm, next);
+        self.parked.insert(current, before);
+        self.pid = Some(pid);
+        true
+    }
+
+    /// What the recording noted of the current JVM: `{"executable": ..., "arguments": [...], "parent": PID}`.
+    pub(super) fn about_process(&mut self, text: &[u8]) {
+        #[derive(serde::Deserialize)]
+        struct Noted {
+            #[serde(default)]
+            executable: String,
+            #[serde(default)]
+            arguments: Vec<String>,
+            #[serde(default)]
+            parent: u64,
+        }
+        // What is damaged says nothing: the JVM is recorded without it.
+        let Ok(noted) = serde_json::from_slice::<Noted>(text) else { return };
+        let parent = self.parked.get(&noted.parent).map(|jvm| jvm.row);
+        let process = &mut self.out.tables.processes[self.jvm.row as usize];
+        (process.executable, process.arguments) = (noted.executable, noted.arguments);
+        process.parent = parent.filter(|row| *row < self.jvm.row);
+    }
+}
