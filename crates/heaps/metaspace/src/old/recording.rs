@@ -280,7 +280,9 @@ pub struct Comparison {
 
 /// An event that cannot be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("line {line} of the recording, {event:?}: no such arena or block lives, or the request is refused")]
+#[error(
+    "line {line} of the recording, {event:?}: no such arena or block lives, the arena's number is another's, or the request is refused"
+)]
 pub struct ReplayError {
     /// Counted from 1.
     pub line: usize,
@@ -320,10 +322,11 @@ pub fn replay(events: &[Event]) -> Result<(Metaspace11, Comparison), ReplayError
 
 struct Replay {
     metaspace: Metaspace11,
-    arenas: HashMap<usize, ArenaId>,
+    /// Living arenas by number, each with the line of its birth: a dead arena's number may be given again, its blocks may not.
+    arenas: HashMap<usize, (ArenaId, usize)>,
     /// Requests whose blocks are given back before their arenas die.
     given_back: HashSet<usize>,
-    /// Their blocks.
+    /// Their blocks, with the line of their arena's birth.
     blocks: HashMap<usize, (usize, NonNull<u8>, usize)>,
     requests: usize,
     comparison: Comparison,
@@ -334,19 +337,22 @@ impl Replay {
         match event {
             Event::Node { .. } => {}
             Event::Birth { arena, space, loader, chunk } => {
+                if self.arenas.contains_key(arena) {
+                    return None;
+                }
                 let id = self.metaspace.birth(*space, *loader);
-                self.arenas.insert(*arena, id);
+                self.arenas.insert(*arena, (id, line));
                 self.compare(line, id, *chunk);
             }
             Event::Allocate { arena, words, source } => {
-                let id = *self.arenas.get(arena)?;
+                let (id, born) = *self.arenas.get(arena)?;
                 // The sum of several requests must not look for a free block that none of them would have taken.
                 let block = match source {
                     Source::Chunk => self.metaspace.bump(id, *words)?,
                     Source::NewChunk(_) | Source::FreeBlock { .. } => self.metaspace.allocate(id, *words)?,
                 };
                 if self.given_back.contains(&self.requests) {
-                    self.blocks.insert(self.requests, (*arena, block, *words));
+                    self.blocks.insert(self.requests, (born, block, *words));
                 }
                 self.requests += 1;
                 match *source {
@@ -356,12 +362,13 @@ impl Replay {
                 }
             }
             Event::Deallocate { arena, request } => {
-                let (owner, block, words) = self.blocks.remove(request).filter(|(owner, _, _)| owner == arena)?;
-                // SAFETY: the block was allocated from this arena with these words, and leaves the table.
-                unsafe { self.metaspace.deallocate(*self.arenas.get(&owner)?, block, words) };
+                let (id, born) = *self.arenas.get(arena)?;
+                let (_, block, words) = self.blocks.remove(request).filter(|(owner, _, _)| *owner == born)?;
+                // SAFETY: the block was allocated from this arena since its birth, with these words, and leaves the table.
+                unsafe { self.metaspace.deallocate(id, block, words) };
             }
             Event::Death { arena } => {
-                self.metaspace.death(self.arenas.remove(arena)?);
+                self.metaspace.death(self.arenas.remove(arena)?.0);
             }
             Event::Purge { nodes } => {
                 self.comparison.unmapped += nodes.len() as u64;

@@ -88,8 +88,15 @@ fn a_recording_names_the_line_that_it_cannot_read() {
     );
     let event = |text: &str| recording::parse(&format!("{}\n{text}", recording::HEADER)).unwrap();
     let refused = |text: &str| recording::replay(&event(text)).err().unwrap().to_string();
-    assert_eq!(refused("k 3"), "line 2 of the recording, \"k 3\": no such arena or block lives, or the request is refused");
+    assert_eq!(
+        refused("k 3"),
+        "line 2 of the recording, \"k 3\": no such arena or block lives, the arena's number is another's, or the request is refused"
+    );
     assert!(refused("a 3 10").starts_with("line 2"));
+    let birth = "b 0 n s 0 0 512\n";
+    assert!(refused(&format!("{birth}{birth}")).starts_with("line 3"), "two arenas of one number");
+    let outlived = format!("{birth}a 0 20\nk 0\n{birth}d 0 0");
+    assert!(refused(&outlived).starts_with("line 6"), "a block of the arena that had the number before");
 }
 
 proptest! {
