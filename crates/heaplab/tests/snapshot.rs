@@ -55,6 +55,27 @@ fn a_summary_has_devtools_classes() {
     };
     let theirs = sorted(&answers["classes"], ["key", "count", "self", "retained", "distance"]);
     assert_eq!(sorted(&ours["classes"], ["key", "count", "shallow_bytes", "retained_bytes", "distance"]), theirs);
+    let filters: Value = serde_json::from_slice(&unpacked("node20-names.filters.json.gz")).unwrap();
+    let context = format!("context:@{}", filters["contexts"][0]["id"]);
+    let named = &filters["named"];
+    for (filter, theirs) in [
+        ("detached", &named["objectsRetainedByDetachedDomNodes"]),
+        ("contexts", &named["objectsRetainedByContexts"]),
+        (&context, &filters["contexts"][0]["classes"]),
+    ] {
+        let ours = json(&heaplab(&["summary"], &path, &["--json", "--filter", filter]));
+        let rows =
+            theirs.as_array().unwrap().iter().map(|row| row.as_array().unwrap().iter().map(Value::to_string).collect::<Vec<_>>().join(" "));
+        let mut rows: Vec<String> = rows.collect();
+        rows.sort();
+        assert_eq!(sorted(&ours["classes"], ["key", "count", "shallow_bytes", "retained_bytes", "distance"]), rows, "{filter}");
+    }
+    let nothing_new = json(&heaplab(&["summary"], &path, &["--json", "--since", path.to_str().unwrap()]));
+    assert_eq!(nothing_new["classes"].as_array().unwrap().len(), 0);
+    let wrong = heaplab(&["summary"], &path, &["--filter", "context:@3"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no native context; there are @"), "{wrong:?}");
+    let wrong = heaplab(&["summary"], &path, &["--filter", "allocated-by:main"]);
+    assert!(String::from_utf8_lossy(&wrong.stderr).contains("does not tell who allocated"), "{wrong:?}");
     let shown = text(&heaplab(&["summary"], &path, &["--class", "Twin", "--sort", "count"]));
     assert_eq!(shown.lines().filter(|line| line.contains("Twin  (script")).count(), 2, "two classes of one name: {shown}");
 }

@@ -2,10 +2,10 @@
 //! for all files of a folder that `HEAPLAB_SNAPSHOTS` names (studies/heap-snapshots makes such a folder).
 //!
 //! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and, if there is a second one of the same
-//! process, NAME.2.heapsnapshot and NAME.diff.json. Here files are compressed, and of the rows of objects only hashes are kept.
+//! process, NAME.2.heapsnapshot and NAME.diff.json; NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows of objects only hashes are kept.
 
-use heaplab_snapshot::analysis::{Analysis, Options, Retaining};
-use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, diff};
+use heaplab_snapshot::analysis::{Analysis, Class, Filter, Options, Retaining};
+use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, TraceFunction, diff};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -53,10 +53,8 @@ fn hashes(rows: &[String]) -> Vec<String> {
     rows.chunks(ROWS_A_HASH).map(|rows| format!("{:016x}", xxh3_64(rows.join("\n").as_bytes()))).collect()
 }
 
-fn compare(bytes: &[u8], answers: &Value, their_rows: Option<Vec<String>>) -> Differences {
+fn compare(analysis: &Analysis, answers: &Value, their_rows: Option<Vec<String>>) -> Differences {
     let mut differences = Differences::default();
-    let snapshot = Snapshot::read(bytes).unwrap();
-    let analysis = Analysis::of(&snapshot, &Options::default());
     let classes = analysis.shown_classes().map(|(_, class)| {
         let row = json!([text(&class.name), class.count, class.self_size, class.retained_size, class.distance]);
         (text(&class.key()), row)
@@ -70,7 +68,7 @@ fn compare(bytes: &[u8], answers: &Value, their_rows: Option<Vec<String>>) -> Di
     for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
         differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
     }
-    let our_rows = rows(&analysis);
+    let our_rows = rows(analysis);
     match their_rows {
         Some(their_rows) => {
             assert_eq!(their_rows.len(), our_rows.len());
@@ -80,7 +78,7 @@ fn compare(bytes: &[u8], answers: &Value, their_rows: Option<Vec<String>>) -> Di
         }
         None => differences.check("hashes of objects", &answers["hashes"], &json!(hashes(&our_rows))),
     }
-    views(&mut differences, answers, &analysis);
+    views(&mut differences, answers, analysis);
     differences
 }
 
@@ -99,6 +97,7 @@ fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
     differences.check("nodes", &answers["nodes"], &json!(graph.node_count()));
     differences.check("edges", &answers["edges"], &json!(graph.edge_count()));
     differences.check("total", &answers["total_bytes"], &json!(analysis.total_bytes()));
+    differences.check("last id", &answers["max_js_object_id"], &json!(analysis.last_object_id()));
     let sums = analysis.statistics();
     let ours = json!({
         "total": sums.total_bytes,
@@ -198,6 +197,54 @@ fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
     differences
 }
 
+/// The Summary under each filter. Rows of classes: key, count, own bytes, retained bytes, distance.
+fn compare_filters(analysis: &Analysis, answers: &Value) -> Differences {
+    let mut differences = Differences::default();
+    let snapshot = analysis.snapshot();
+    let mut check = |what: &str, filter: Filter, theirs: &Value| {
+        let by_key = |row: &Value| (word(&row[0]), row.clone());
+        let theirs: BTreeMap<String, Value> = list(theirs).iter().map(by_key).collect();
+        let classes = analysis.filtered_classes(filter).into_iter().filter(|class| class.count > 0 && !class.shadowed);
+        let row = |class: Class| json!([text(&class.key()), class.count, class.self_size, class.retained_size, class.distance]);
+        let ours: BTreeMap<String, Value> = classes.map(|class| by_key(&row(class))).collect();
+        for key in theirs.keys().chain(ours.keys().filter(|key| !theirs.contains_key(*key))) {
+            let of = |rows: &BTreeMap<String, Value>| rows.get(key).cloned().unwrap_or_default();
+            differences.check(&format!("{what}: {key}"), &of(&theirs), &of(&ours));
+        }
+        theirs.len()
+    };
+    let named = [
+        ("objectsRetainedByContexts", Filter::RetainedByContexts),
+        ("objectsRetainedByDetachedDomNodes", Filter::RetainedByDetachedNodes),
+        ("objectsRetainedByConsole", Filter::RetainedByConsole),
+        ("objectsRetainedByEventHandlers", Filter::RetainedByEventHandlers),
+        ("duplicatedStrings", Filter::DuplicatedStrings),
+        ("sharedNativeContext", Filter::SharedByNativeContexts),
+        ("noNativeContext", Filter::WithoutNativeContext),
+    ];
+    let mut classes: usize = named.into_iter().map(|(name, filter)| check(name, filter, &answers["named"][name])).sum();
+    for range in list(&answers["ids"]) {
+        let [after, until] = ["after", "until"].map(|key| range[key].as_i64().unwrap());
+        // Ids begin at 1, and theirs after -1.
+        classes += check("ids", Filter::Ids(after.max(0) as u32, until as u32), &range["classes"]);
+    }
+    for context in list(&answers["contexts"]) {
+        let node = snapshot.graph.node_by_id(context["id"].as_u64().unwrap() as u32).unwrap();
+        classes += check("native context", Filter::NativeContext(node), &context["classes"]);
+    }
+    for site in list(&answers["functions"]) {
+        let place = json!([site["name"], site["scriptId"], site["line"], site["column"]]);
+        let is_it = |function: &TraceFunction| {
+            json!([snapshot.strings.text(function.name), function.script_id, function.line, function.column]) == place
+        };
+        let function = snapshot.traces.functions.iter().position(is_it).unwrap() as u32;
+        classes += check("allocated by", Filter::AllocatedBy(function), &site["classes"]);
+    }
+    assert!(classes > 0, "no filter shows a class");
+    differences.check("native contexts", &answers["context_count"], &json!(analysis.native_contexts().contexts.len()));
+    differences
+}
+
 fn unpacked(path: &Path) -> Vec<u8> {
     let file = std::fs::File::open(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
     let mut bytes = Vec::new();
@@ -218,11 +265,14 @@ fn small_files_have_devtools_answers() {
     for name in ["node12-weak", "node20-names", "node24-tracking", "chromium-dom"] {
         let bytes = unpacked(&folder.join(format!("{name}.heapsnapshot.gz")));
         let answers = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.json.gz")))).unwrap();
-        report(&mut failures, name, compare(&bytes, &answers, None));
-        let two = ReadOptions { threads: 2, ..ReadOptions::default() };
-        let (one, two) = (Snapshot::read(&bytes).unwrap(), Snapshot::read_with(&bytes, &two).unwrap());
+        let one = Snapshot::read(&bytes).unwrap();
+        let analysis = Analysis::of(&one, &Options::default());
+        report(&mut failures, name, compare(&analysis, &answers, None));
+        let filters = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.filters.json.gz")))).unwrap();
+        report(&mut failures, name, compare_filters(&analysis, &filters));
+        let two = Snapshot::read_with(&bytes, &ReadOptions { threads: 2, ..ReadOptions::default() }).unwrap();
         let beside = Analysis::of(&two, &Options { threads: 2, ..Options::default() });
-        assert_eq!(rows(&Analysis::of(&one, &Options::default())), rows(&beside), "{name}: two threads");
+        assert_eq!(rows(&analysis), rows(&beside), "{name}: two threads");
     }
     assert!(failures.is_empty(), "{failures}");
 }
@@ -231,6 +281,8 @@ fn small_files_have_devtools_answers() {
 fn a_wrong_answer_is_seen() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devtools");
     let bytes = unpacked(&folder.join("node24-tracking.heapsnapshot.gz"));
+    let snapshot = Snapshot::read(&bytes).unwrap();
+    let analysis = Analysis::of(&snapshot, &Options::default());
     let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.json.gz"))).unwrap();
     for path in [
         "/classes/3/retained",
@@ -242,8 +294,25 @@ fn a_wrong_answer_is_seen() {
     ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = json!(1);
-        assert_eq!(compare(&bytes, &wrong, None).0.len(), 1, "{path}");
+        assert_eq!(compare(&analysis, &wrong, None).0.len(), 1, "{path}");
     }
+    let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.filters.json.gz"))).unwrap();
+    for path in ["/named/duplicatedStrings/0/1", "/ids/1/classes/0/3", "/contexts/0/classes/2/2", "/functions/0/classes/0/4"] {
+        let mut wrong = right.clone();
+        *wrong.pointer_mut(path).unwrap() = json!(999_999);
+        assert_eq!(compare_filters(&analysis, &wrong).0.len(), 1, "{path}");
+    }
+}
+
+/// DevTools' rows of objects, with class keys in words.
+fn rows_of(path: &Path, answers: &Value) -> Vec<String> {
+    let keys: Vec<String> = list(&answers["keys"]).iter().map(word).collect();
+    let named = |line: &str| {
+        let mut fields: Vec<&str> = line.split('\t').collect();
+        fields[5] = &keys[fields[5].parse::<usize>().unwrap()];
+        fields.join("\t")
+    };
+    std::fs::read_to_string(path).unwrap().lines().map(named).collect()
 }
 
 /// Needs a folder of snapshots with answers, which takes Nodes of seven versions to make; without one there is nothing to compare.
@@ -258,28 +327,33 @@ fn all_files_of_a_folder_have_devtools_answers() {
         return;
     };
     let mut failures = String::new();
-    let mut compared = 0;
+    let (mut compared, mut filtered) = (0, 0);
     let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "heapsnapshot")) {
-        let (name, answers) = (path.file_stem().unwrap().to_string_lossy(), path.with_extension("answers"));
-        if let Ok(json) = std::fs::read(answers.join("answers.json")) {
-            let json: Value = serde_json::from_slice(&json).unwrap();
-            let keys: Vec<String> = list(&json["keys"]).iter().map(word).collect();
-            let named = |line: &str| {
-                let mut fields: Vec<&str> = line.split('\t').collect();
-                fields[5] = &keys[fields[5].parse::<usize>().unwrap()];
-                fields.join("\t")
-            };
-            let rows = std::fs::read_to_string(answers.join("objects.tsv")).unwrap().lines().map(named).collect();
-            report(&mut failures, &name, compare(&std::fs::read(path).unwrap(), &json, Some(rows)));
-            compared += 1;
+        let name = path.file_stem().unwrap().to_string_lossy();
+        let answers = std::fs::read(path.with_extension("answers").join("answers.json"));
+        let filters = std::fs::read(path.with_extension("filters.json"));
+        if answers.is_ok() || filters.is_ok() {
+            let bytes = std::fs::read(path).unwrap();
+            let snapshot = Snapshot::read(&bytes).unwrap();
+            let analysis = Analysis::of(&snapshot, &Options::default());
+            if let Ok(json) = answers {
+                let json = serde_json::from_slice(&json).unwrap();
+                let rows = rows_of(&path.with_extension("answers").join("objects.tsv"), &json);
+                report(&mut failures, &name, compare(&analysis, &json, Some(rows)));
+                compared += 1;
+            }
+            if let Ok(json) = filters {
+                report(&mut failures, &format!("{name} filters"), compare_filters(&analysis, &serde_json::from_slice(&json).unwrap()));
+                filtered += 1;
+            }
         }
         if let Ok(json) = std::fs::read(path.with_extension("diff.json")) {
             let (first, second) = (std::fs::read(path).unwrap(), std::fs::read(path.with_extension("2.heapsnapshot")).unwrap());
             report(&mut failures, &format!("{name} diff"), compare_diff(&first, &second, &serde_json::from_slice(&json).unwrap()));
         }
     }
-    eprintln!("{compared} files compared");
+    eprintln!("{compared} files compared, {filtered} of them under filters");
     assert!(compared > 0 && failures.is_empty(), "{failures}");
 }

@@ -2,6 +2,7 @@
 //
 //   node judge/ask.mjs answers a.heapsnapshot -o DIR      DIR/answers.json, DIR/objects.tsv
 //   node judge/ask.mjs diff a.heapsnapshot b.heapsnapshot -o FILE.json
+//   node judge/ask.mjs filters a.heapsnapshot -o FILE.json
 //
 // objects.tsv: one row a node, in the order of the file: id, self size, retained size, distance, the immediate dominator's id, the
 // class (a line number of answers.json's `keys`), detachedness (0 unknown, 1 attached, 2 detached).
@@ -9,6 +10,8 @@
 // `duplicates`: groups of equal strings; `retainers`: of a sample of objects, in the order shown; `allocations`: the tops of an
 // allocation-tracking file's functions. A class key that two classes share keeps the later one's figures in `classes`, as in DevTools;
 // `overwritten` names them.
+// filters: the Summary's classes (key, count, self, retained, distance) under each filter that it offers: what is retained by something, duplicated strings, ids
+// between two others (a third of the file each), the first native contexts, and objects that a function allocated.
 
 import {createWriteStream, mkdirSync, writeFileSync} from 'node:fs';
 import path from 'node:path';
@@ -19,16 +22,21 @@ import {open} from './devtools.mjs';
 const ROWS_AT_ONCE = 20_000;
 const SAMPLED_OBJECTS = 400;
 const RETAINERS_SHOWN = 50;
+const CONTEXTS_FILTERED = 6;
+const FUNCTIONS_FILTERED = 10;
+const NAMED_FILTERS = ['objectsRetainedByContexts', 'objectsRetainedByDetachedDomNodes', 'objectsRetainedByConsole',
+  'objectsRetainedByEventHandlers', 'duplicatedStrings', 'sharedNativeContext', 'noNativeContext'];
 
 const {positionals: [command, ...files], values: {output}} = parseArgs({
   allowPositionals: true,
   options: {output: {type: 'string', short: 'o'}},
 });
-if (!['answers', 'diff'].includes(command) || files.length !== (command === 'diff' ? 2 : 1) || !output) {
-  console.error('usage: ask.mjs answers FILE -o DIR | ask.mjs diff FILE FILE -o FILE');
+const commands = {answers, diff, filters};
+if (!Object.hasOwn(commands, command ?? '') || files.length !== (command === 'diff' ? 2 : 1) || !output) {
+  console.error('usage: ask.mjs answers FILE -o DIR | ask.mjs diff FILE FILE -o FILE | ask.mjs filters FILE -o FILE');
   process.exit(2);
 }
-await (command === 'diff' ? diff(files[0], files[1], output) : answers(files[0], output));
+await commands[command](...files, output);
 
 /** The class key that DevTools shows to the outside. */
 function publicKey(snapshot, key) {
@@ -135,4 +143,32 @@ async function diff(first, second, file) {
     removed_ids: diff.deletedIds,
   }));
   writeFileSync(file, JSON.stringify(answer, null, 1));
+}
+
+/** The Summary under each filter. */
+async function filters(file, output) {
+  const snapshot = await open(file);
+  const classes = filter => Object.entries(snapshot.aggregatesWithFilter(filter))
+    .map(([key, {count, self, maxRet, distance}]) => [key, count, self, maxRet, distance]);
+  const answer = {named: {}, ids: [], contexts: [], functions: []};
+  for (const filterName of NAMED_FILTERS) {
+    answer.named[filterName] = classes({filterName});
+  }
+  const third = Math.floor(snapshot.updateStaticData().maxJSObjectId / 3);
+  for (const [minNodeId, maxNodeId] of [[-1, third], [third, 2 * third], [2 * third, 2 ** 32 - 1]]) {
+    answer.ids.push({after: minNodeId, until: maxNodeId, classes: classes({minNodeId, maxNodeId})});
+  }
+  const {nativeContexts, sharedSize, noAttributionSize} = snapshot.getNativeContextSizes();
+  answer.shared_bytes = sharedSize;
+  answer.unattributed_bytes = noAttributionSize;
+  answer.context_count = nativeContexts.length;
+  for (const {nodeId, nodeIndex, attributedSize} of nativeContexts.slice(0, CONTEXTS_FILTERED)) {
+    answer.contexts.push({id: nodeId, size: attributedSize, classes: classes({filterName: `nativeContext_${nodeIndex}`})});
+  }
+  if (snapshot.profile.snapshot.trace_function_count) {
+    for (const {id, name, scriptId, line, column} of snapshot.allocationTracesTops().slice(0, FUNCTIONS_FILTERED)) {
+      answer.functions.push({name, scriptId, line, column, classes: classes({allocationNodeId: id})});
+    }
+  }
+  writeFileSync(output, JSON.stringify(answer));
 }

@@ -2,7 +2,7 @@
 //
 //   node24 judge/folder.mjs DIR [--nodes 12,20,24] [--programs names,weak] [--no-chromium]
 //
-// NAME.heapsnapshot and NAME.2.heapsnapshot (the same process later), NAME.answers/ and NAME.diff.json (see ask.mjs). What is there already
+// NAME.heapsnapshot and NAME.2.heapsnapshot (the same process later), NAME.answers/, NAME.filters.json and NAME.diff.json (see ask.mjs). What is there already
 // is kept. Without --nodes: every Node that is installed here. Then:
 //
 //   HEAPLAB_SNAPSHOTS=DIR cargo test -p heaplab-snapshot --test devtools
@@ -15,7 +15,7 @@ import {parseArgs} from 'node:util';
 
 const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const node = version => path.join(folder, `node_modules/node${version}/bin/node`);
-const PROGRAMS = ['json-cache', 'numeric-keys', 'closures', 'deep-chain', 'wide', 'weak', 'names', 'leak', 'tracking'];
+const PROGRAMS = ['json-cache', 'numeric-keys', 'closures', 'deep-chain', 'wide', 'weak', 'names', 'leak', 'inspected', 'tracking'];
 
 const {positionals: [named], values} = parseArgs({
   allowPositionals: true,
@@ -54,6 +54,9 @@ function make(file, program) {
   }
   if (!existsSync(`${name}.answers/answers.json`)) {
     run(process.execPath, ['judge/ask.mjs', 'answers', file, '-o', `${name}.answers`]);
+  }
+  if (!existsSync(`${name}.filters.json`)) {
+    run(process.execPath, ['judge/ask.mjs', 'filters', file, '-o', `${name}.filters.json`]);
   }
   if (!existsSync(`${name}.diff.json`)) {
     run(process.execPath, ['judge/ask.mjs', 'diff', file, `${name}.2.heapsnapshot`, '-o', `${name}.diff.json`]);

@@ -218,6 +218,30 @@ function listener(session) {
   return () => session.number;
 }
 
+class Inspected {
+  constructor(number) {
+    this.rows = new Array(50).fill({number});
+  }
+}
+
+/** What somebody looked at in a console: it stays alive until the console is cleared. A target of itself, so that no browser is needed. */
+const inspected = {
+  fill(scale) {
+    global.Inspected = Inspected;
+    const {Session} = require('inspector');
+    const session = new Session();
+    session.connect();
+    session.post('Runtime.enable');
+    for (let number = 0; number < 20 * scale; ++number) {
+      session.post('Runtime.evaluate', {expression: `new Inspected(${number})`, objectGroup: 'console'});
+    }
+    return {session};
+  },
+  change(held) {
+    held.session.post('Runtime.evaluate', {expression: 'new Inspected(-1)', objectGroup: 'console'});
+  },
+};
+
 module.exports = {
   'json-cache': jsonCache,
   'numeric-keys': numericKeys,
@@ -227,4 +251,5 @@ module.exports = {
   weak,
   names,
   leak,
+  inspected,
 };

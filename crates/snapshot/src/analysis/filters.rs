@@ -1,4 +1,4 @@
-//! The Summary's filters (objects that only contexts, detached nodes, the console, event handlers retain; duplicated strings; a native context's objects)
+//! The Summary's filters (objects that only contexts, detached nodes, the console, event handlers retain; duplicated strings; a native context's objects; what a function allocated)
 //! and to which native context an object belongs. Source: `createNamedFilter`, `calculateNativeContextAttribution`.
 //!
 //! "Retained by X" is what a walk from the root that avoids X does not reach. What nothing reaches at all is not counted.
@@ -11,6 +11,7 @@ use crate::columns::{self, Bits};
 use crate::graph::{Edge, Graph, Node};
 use crate::meta::{EdgeType, NodeType};
 use crate::strings::StringId;
+use hashbrown::HashSet;
 
 /// Which nodes a summary looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub enum Filter {
     SharedByNativeContexts,
     /// Objects of no native context.
     WithoutNativeContext,
+    /// Objects that a function allocated: an index in [`crate::Traces::functions`].
+    AllocatedBy(u32),
 }
 
 /// To which native context (a page, a frame, a realm) each node belongs.
@@ -128,6 +131,12 @@ impl Analysis<'_, '_> {
         })
     }
 
+    /// The last id that an object of the language's heap has (those of its embedder are even): what came later has a larger one.
+    pub fn last_object_id(&self) -> u32 {
+        let graph = &self.snapshot.graph;
+        graph.nodes().map(|node| graph.id(node)).filter(|id| id % 2 == 1).max().unwrap_or(0)
+    }
+
     /// The classes of the nodes that pass a filter: counts, sizes and distances of those alone. Indices are those of [`Analysis::classes`].
     pub fn filtered_classes(&self, filter: Filter) -> Vec<Class> {
         let selected = self.selected(filter);
@@ -176,6 +185,11 @@ impl Analysis<'_, '_> {
             Filter::WithoutNativeContext => {
                 let contexts = self.native_contexts();
                 self.each(|node| contexts.owner[node as usize] == NONE)
+            }
+            Filter::AllocatedBy(function) => {
+                let allocated = self.snapshot.traces.nodes.iter().filter(|trace| trace.function == function && trace.count != 0);
+                let traces: HashSet<u64> = allocated.map(|trace| trace.id).collect();
+                self.each(|node| graph.trace_node(node).is_some_and(|trace| traces.contains(&u64::from(trace))))
             }
         }
     }

@@ -6,6 +6,7 @@ mod diff;
 mod dominators;
 mod expression;
 mod file;
+mod filter;
 mod object;
 mod path;
 mod pattern;

@@ -1,6 +1,7 @@
 //! `heaplab snapshot summary`: classes, as DevTools' Summary.
 
 use super::file::{self, Reading, Source};
+use super::filter::{self, Wanted};
 use super::pattern::Pattern;
 use super::table::{Table, distance, number, share};
 use crate::commands::recording::bytes;
@@ -23,6 +24,8 @@ use std::process::ExitCode;
   heaplab snapshot summary a.heapsnapshot --top 0 --sort count  all of them, by count
   heaplab snapshot summary a.heapsnapshot --class 'Detached *'  only these
   heaplab snapshot summary a.heapsnapshot --index               at once, the next time
+  heaplab snapshot summary a.heapsnapshot --filter detached     what only detached elements keep
+  heaplab snapshot summary b.heapsnapshot --since a.heapsnapshot    what is new since a
   heaplab snapshot summary a.heapsnapshot --json | jq '.classes[] | select(.name == \"Session\")'
 
 Distance is the number of references from a root; - where only the engine's internals lead there.")]
@@ -39,8 +42,14 @@ pub struct Args {
     /// Show only classes of this name; * stands for any text
     #[arg(long, value_name = "PATTERN")]
     class: Option<String>,
+    /// Count only some objects, as DevTools' filters do: contexts, detached, console, ... (--help lists them)
+    #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
+    filter: Option<Wanted>,
+    /// Count only what was allocated after this older snapshot of the same process
+    #[arg(long, value_name = "OLDER", conflicts_with = "filter")]
+    since: Option<PathBuf>,
     /// Keep the summary beside the file (FILE.index), so that it is there at once the next time
-    #[arg(long, conflicts_with = "exact_sizes")]
+    #[arg(long, conflicts_with_all = ["exact_sizes", "filter", "since"])]
     index: bool,
     /// Write JSON, of all classes unless --class chooses
     #[arg(long)]
@@ -48,6 +57,19 @@ pub struct Args {
     #[command(flatten)]
     reading: Reading,
 }
+
+const FILTER_HELP: &str = "\
+Count only some objects, as DevTools' filters do:
+  contexts            kept alive by closures' contexts alone
+  detached            by detached elements alone
+  console             by the developer tools' console alone
+  event-handlers      by event handlers alone
+  duplicates          strings that are there more than once
+  context:@ID         of one native context (a page, a frame, a realm)
+  shared-context      of several
+  no-context          of none
+  ids:AFTER..UNTIL    with ids above the first and up to the second
+  allocated-by:NAME   allocated by a function (NAME or NAME:LINE:COLUMN), where allocations were tracked";
 
 /// What classes are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -75,7 +97,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         println!("{}", json_text(&summary, &classes)?)?;
     } else {
         let shown = if args.top == 0 { classes.len() } else { args.top.min(classes.len()) };
-        print!("{}", text(&summary, &classes, shown))?;
+        print!("{}", text(&summary, &classes, shown, args.filter.is_some() || args.since.is_some()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -83,7 +105,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
 /// From the file, or from its index where that is asked for and is of this file.
 fn summary(args: &Args) -> Result<Summary> {
     if !args.index {
-        return file::analysed(&args.file, &args.reading, |analysis| Ok(Summary::of(analysis)));
+        return file::analysed(&args.file, &args.reading, |analysis| {
+            let mut summary = Summary::of(analysis);
+            let since = args.since.as_deref().map(|older| filter::since(older, &args.reading, analysis)).transpose()?;
+            if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
+                summary.classes = wanted.classes(analysis)?;
+            }
+            Ok(summary)
+        });
     }
     let source = Source::open(&args.file)?;
     let key = Key::of(source.bytes(), source.modified_ns());
@@ -127,7 +156,7 @@ fn label(class: &Class) -> String {
     }
 }
 
-fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize) -> String {
+fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bool) -> String {
     let total = summary.statistics.total_bytes;
     let (nodes, edges) = (number(summary.node_count), number(summary.edge_count));
     let sums = &summary.statistics;
@@ -141,6 +170,10 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize) -> String {
         bytes(sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
         bytes(sums.system_bytes),
     );
+    if filtered {
+        let (count, size) = classes.iter().fold((0, 0), |sum, (_, class)| (sum.0 + class.count, sum.1 + class.self_size));
+        text.push_str(&format!("of which {} objects pass the filter, {} of their own\n\n", number(count), bytes(size)));
+    }
     let mut table = Table::new(["count", "shallow", "retained", "distance", "class"]);
     for (_, class) in &classes[..shown] {
         let cells =
