@@ -36,6 +36,53 @@ fn refused(from: &str, to: &str, at: &str, expected: &str) {
 const NODES: &str = "\"nodes\":[9, 0, 1, 0, 1, 0, 3, 2, 3, 16, 1, 0, 1, 3, 5, 32, 0, 0]";
 const EDGES: &str = "\"edges\":[2, 1, 6, 1, 3, 12]";
 
+/// What is changed in the good file, into what, where the error must then stand, and what it must expect.
+const REFUSED: &[(&str, &str, &str, &str)] = &[
+    // Keys in another order.
+    ("\"nodes\"", "\"edges\":[],\"nodes\"", "\"edges\"", "the key `nodes`"),
+    ("\"edges\"", "\"edge5\"", "\"locations\"", "the key `edges`"),
+    ("\"locations\"", "\"strings\":[],\"locations\"", "\"locations\":[6", "a key that comes behind `strings`"),
+    ("\"strings\":", "\"string5\":", "}\n", "the key `strings`"),
+    ("\"edges\"", "\"nodes\":[],\"edges\"", "\"nodes\":[],", "a key that comes behind `nodes`"),
+    // Indices out of range.
+    ("\"nodes\":[9, 0", "\"nodes\":[15, 0", "15, 0, 1", "a node type below 15"),
+    ("9, 0, 1, 0", "9, 77, 1, 0", "77", "a string's number below 4"),
+    ("[2, 1, 6", "[7, 1, 6", "7, 1, 6", "an edge type below 7"),
+    ("[2, 1, 6", "[2, 9, 6", "9, 6", "a string's number below 4"),
+    ("[2, 1, 6", "[2, 1, 18", "18", "a multiple of 6 below 18"),
+    ("[2, 1, 6", "[2, 1, 7", "7, 1, 3", "a multiple of 6 below 18"),
+    ("[2, 1, 6", "[2, 1, 4611686018427387904", "4611686018427387904", "a multiple of 6"),
+    ("[6, 5, 1, 2]", "[7, 5, 1, 2]", "7, 5, 1, 2", "a multiple of 6"),
+    ("[6, 5, 1, 2]", "[6, 5, 1, 4294967296]", "4294967296", "a column below 2^32"),
+    ("9, 0, 1, 0", "9, 0, 4294967296, 0", "4294967296", "an id below 2^32"),
+    ("9, 0, 1, 0", "9, 0, 99999999999999999999, 0", "99999999999999999999", "an integer below 2^64"),
+    // Counts that lie.
+    ("\"node_count\":3", "\"node_count\":2", "1, 3, 5, 32", "`]` behind 2 nodes"),
+    ("\"node_count\":3", "\"node_count\":4", "],\n\"edges\"", "4 nodes of 6 fields"),
+    ("\"edge_count\":2", "\"edge_count\":3", "],\n\"edges\"", "nodes with 3 edges together"),
+    ("\"edge_count\":2", "\"edge_count\":1", "1, 0, 1, 3, 5", "at most 1 edges together"),
+    ("1, 3, 12]", "1, 3]", "],\n\"locations", "2 edges of 3 fields"),
+    ("1, 3, 12]", "1, 3, 12, 4, 5, 6]", "4, 5, 6", "`]` behind 2 edges"),
+    // Before any memory is asked for.
+    ("\"node_count\":3", "\"node_count\":3000000000000000000", "{\"meta\"", "a `node_count` of at most"),
+    ("\"edge_count\":2", "\"edge_count\":4000000000", "{\"meta\"", "a `edge_count` of at most"),
+    ("32, 0, 0]", "32, 18446744073709551615, 0]", "18446744073709551615", "at most 2 edges together"),
+    // Headers without what is needed.
+    ("\"self_size\"", "\"size\"", "{\"node_fields\"", "the node field `self_size`"),
+    ("\"to_node\"", "\"target\"", "{\"node_fields\"", "the edge field `to_node`"),
+    ("\"node_count\"", "\"nodes\"", "{\"meta\"", "a header with the key `node_count`"),
+    ("\"node_types\"", "\"node_type5\"", "{\"node_fields\"", "names of node types"),
+    // What stands behind the end.
+    ("]}\n", "]}?", "?", "the end of the file"),
+];
+
+#[test]
+fn each_lie_is_refused_at_its_place() {
+    for (from, to, at, expected) in REFUSED {
+        refused(from, to, at, expected);
+    }
+}
+
 #[test]
 fn the_good_file_is_good() {
     let file = heap().file();
@@ -63,55 +110,9 @@ fn every_cut_is_refused_at_or_before_its_end() {
 }
 
 #[test]
-fn keys_in_another_order() {
-    refused("\"nodes\"", "\"edges\":[],\"nodes\"", "\"edges\"", "the key `nodes`");
-    refused("\"edges\"", "\"edge5\"", "\"locations\"", "the key `edges`");
-    refused("\"locations\"", "\"strings\":[],\"locations\"", "\"locations\":[6", "a key that comes behind `strings`");
-    refused("\"strings\":", "\"string5\":", "}\n", "the key `strings`");
-    refused("\"edges\"", "\"nodes\":[],\"edges\"", "\"nodes\":[],", "a key that comes behind `nodes`");
-}
-
-#[test]
-fn indices_out_of_range() {
-    refused("\"nodes\":[9, 0", "\"nodes\":[15, 0", "15, 0, 1", "a node type below 15");
-    refused("9, 0, 1, 0", "9, 77, 1, 0", "77", "a string's number below 4");
-    refused("[2, 1, 6", "[7, 1, 6", "7, 1, 6", "an edge type below 7");
-    refused("[2, 1, 6", "[2, 9, 6", "9, 6", "a string's number below 4");
-    refused("[2, 1, 6", "[2, 1, 18", "18", "a multiple of 6 below 18");
-    refused("[2, 1, 6", "[2, 1, 7", "7, 1, 3", "a multiple of 6 below 18");
-    refused("[2, 1, 6", "[2, 1, 4611686018427387904", "4611686018427387904", "a multiple of 6");
-    refused("[6, 5, 1, 2]", "[7, 5, 1, 2]", "7, 5, 1, 2", "a multiple of 6");
-    refused("[6, 5, 1, 2]", "[6, 5, 1, 4294967296]", "4294967296", "a column below 2^32");
-    refused("9, 0, 1, 0", "9, 0, 4294967296, 0", "4294967296", "an id below 2^32");
-    refused("9, 0, 1, 0", "9, 0, 99999999999999999999, 0", "99999999999999999999", "an integer below 2^64");
-}
-
-#[test]
 fn element_indices_are_no_strings() {
     let file = heap().file().replacen("1, 3, 12]", "1, 300000, 12]", 1);
     assert_eq!(Snapshot::read(file.as_bytes()).unwrap().graph.edge_name(1), 300_000);
-}
-
-#[test]
-fn counts_that_lie() {
-    refused("\"node_count\":3", "\"node_count\":2", "1, 3, 5, 32", "`]` behind 2 nodes");
-    refused("\"node_count\":3", "\"node_count\":4", "],\n\"edges\"", "4 nodes of 6 fields");
-    refused("\"edge_count\":2", "\"edge_count\":3", "],\n\"edges\"", "nodes with 3 edges together");
-    refused("\"edge_count\":2", "\"edge_count\":1", "1, 0, 1, 3, 5", "at most 1 edges together");
-    refused("1, 3, 12]", "1, 3]", "],\n\"locations", "2 edges of 3 fields");
-    refused("1, 3, 12]", "1, 3, 12, 4, 5, 6]", "4, 5, 6", "`]` behind 2 edges");
-    // Before any memory is asked for.
-    refused("\"node_count\":3", "\"node_count\":3000000000000000000", "{\"meta\"", "a `node_count` of at most");
-    refused("\"edge_count\":2", "\"edge_count\":4000000000", "{\"meta\"", "a `edge_count` of at most");
-    refused("32, 0, 0]", "32, 18446744073709551615, 0]", "18446744073709551615", "at most 2 edges together");
-}
-
-#[test]
-fn headers_without_what_is_needed() {
-    refused("\"self_size\"", "\"size\"", "{\"node_fields\"", "the node field `self_size`");
-    refused("\"to_node\"", "\"target\"", "{\"node_fields\"", "the edge field `to_node`");
-    refused("\"node_count\"", "\"nodes\"", "{\"meta\"", "a header with the key `node_count`");
-    refused("\"node_types\"", "\"node_type5\"", "{\"node_fields\"", "names of node types");
 }
 
 #[test]
@@ -132,11 +133,6 @@ fn lone_surrogates_are_kept_apart_and_shown_as_one_sign() {
     assert_eq!(snapshot.strings.text(one), "a\u{fffd}");
     refused("\"Session\"", "\"Se\\usion\"", "\\us", "an escape of JSON");
     refused("\"Session\"", "\"Se\nsion\"", "\nsion", "an escaped control character");
-}
-
-#[test]
-fn what_stands_behind_the_end() {
-    refused("]}\n", "]}?", "?", "the end of the file");
 }
 
 #[test]
