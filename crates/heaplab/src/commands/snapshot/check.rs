@@ -143,11 +143,14 @@ fn assertion(text: &str) -> Result<Expression, Misread> {
 
 /// Whether it holds, and the values that it asked for.
 fn check(analysis: &Analysis, expression: &Expression) -> (bool, Vec<Asked>) {
-    let mut asked = Vec::new();
+    let mut asked: Vec<Asked> = Vec::new();
     let holds = expression.is_true(&mut |name, argument| {
         let class = argument.unwrap_or_default();
-        let value = value(analysis, name, class);
         let call = if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
+        if let Some(known) = asked.iter().find(|asked| asked.call == call) {
+            return Value::Number(known.value);
+        }
+        let value = value(analysis, name, class);
         asked.push(Asked { call, value, is_bytes: matches!(name, "shallow" | "retained" | "total") });
         Value::Number(value)
     });

@@ -5,15 +5,19 @@
 //! one        = "not" one | "(" all ")" | sum comparison sum
 //! comparison = "<" "<=" ">" ">=" "=" "==" "!=" "~"      ~: a text fits a pattern, in which * stands for any text
 //! sum        = product (("+" | "-") product)*     product = value (("*" | "/") value)*
-//! value      = number unit? | "text" | name | name "(" argument ")" | "(" sum ")"
+//! value      = "-" value | number unit? | "text" | name | name "(" argument ")" | "(" sum ")"
 //! ```
+//! Chains of `and`, `or`, + - * / are flat lists, however long, and what nests is bounded: no text of a user's makes this recurse deeper than that.
 //! What names and functions mean is not known here: [`Expression::evaluate`] asks.
 
 use super::pattern::Pattern;
 use std::fmt;
 
-/// Nested parentheses that are read; more is no assertion.
+/// Nested parentheses, `not`s and signs that are read; more is no assertion.
 const DEPTH_MAX: usize = 50;
+const TOO_DEEP: &str = "this is nested too deeply";
+/// Characters of a misread text that are shown before its place, and behind.
+const SHOWN_CHARACTERS: usize = 200;
 
 /// Units of bytes, as DevTools and as the kernel write them.
 const UNITS: [(&str, f64); 9] = [
@@ -38,8 +42,14 @@ pub struct Misread {
 
 impl fmt::Display for Misread {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
-        let column = self.text[..self.at].chars().count();
-        write!(out, "{}\n  {}\n  {:column$}^", self.why, self.text.replace(['\n', '\t'], " "), "")
+        let (before, behind) = self.text.split_at(self.at);
+        let skipped = before.chars().count().saturating_sub(SHOWN_CHARACTERS);
+        let dots = |left_out: bool| if left_out { "..." } else { "" };
+        let mut shown: String = dots(skipped > 0).chars().chain(before.chars().skip(skipped)).collect();
+        let column = shown.chars().count();
+        shown.extend(behind.chars().take(SHOWN_CHARACTERS));
+        shown.push_str(dots(behind.chars().count() > SHOWN_CHARACTERS));
+        write!(out, "{}\n  {}\n  {:column$}^", self.why, shown.replace(char::is_control, " "), "")
     }
 }
 
@@ -82,8 +92,14 @@ pub enum Expression {
     Constant(Value),
     /// A name, or a function's call with its argument; with its place in the text.
     Name(String, Option<String>, usize),
-    /// Two values and what joins them: + - * /, a comparison, and, or.
-    Joined(&'static str, Box<Expression>, Box<Expression>),
+    /// Two values compared.
+    Compared(&'static str, Box<Expression>, Box<Expression>),
+    /// A value, and what is done to it in turn: + - or * /.
+    Computed(Box<Expression>, Vec<(&'static str, Expression)>),
+    /// All of them hold: and.
+    Every(Vec<Expression>),
+    /// One of them holds: or.
+    Any(Vec<Expression>),
     /// not.
     Not(Box<Expression>),
 }
@@ -159,6 +175,11 @@ impl Tokens {
         Misread { text: self.text.clone(), at, why: why.into() }
     }
 
+    /// Whether what comes next joins the value before it to another.
+    fn value_goes_on(&self) -> bool {
+        matches!(self.peek(), Some(Token::Sign(sign)) if COMPARISONS.contains(sign) || ["+", "-", "*", "/"].contains(sign))
+    }
+
     /// The place of the next piece.
     fn place(&self) -> usize {
         self.tokens.get(self.next).map_or(self.text.len(), |(_, at)| *at)
@@ -193,68 +214,75 @@ impl Expression {
 
     /// Reads a condition and leaves what follows it.
     pub fn all(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
-        let mut either = Expression::both(tokens, depth)?;
+        let mut any = vec![Expression::both(tokens, depth)?];
         while tokens.word("or") {
-            either = Expression::Joined("or", either.into(), Expression::both(tokens, depth)?.into());
+            any.push(Expression::both(tokens, depth)?);
         }
-        Ok(either)
+        Ok(if any.len() == 1 { any.remove(0) } else { Expression::Any(any) })
     }
 
     fn both(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
-        let mut both = Expression::one(tokens, depth)?;
+        let mut every = vec![Expression::one(tokens, depth)?];
         while tokens.word("and") {
-            both = Expression::Joined("and", both.into(), Expression::one(tokens, depth)?.into());
+            every.push(Expression::one(tokens, depth)?);
         }
-        Ok(both)
+        Ok(if every.len() == 1 { every.remove(0) } else { Expression::Every(every) })
     }
 
     fn one(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
         if depth > DEPTH_MAX {
-            return Err(tokens.misread("this is nested too deeply"));
+            return Err(tokens.misread(TOO_DEEP));
         }
         if tokens.word("not") {
             return Ok(Expression::Not(Expression::one(tokens, depth + 1)?.into()));
         }
         // A parenthesis opens a condition or a sum: what a comparison follows was a sum.
         let before = tokens.next;
-        if tokens.sign("(")
-            && let Ok(all) = Expression::all(tokens, depth + 1)
-            && tokens.sign(")")
-            && !matches!(tokens.peek(), Some(Token::Sign(sign)) if COMPARISONS.contains(sign) || ["+", "-", "*", "/"].contains(sign))
-        {
-            return Ok(all);
+        if tokens.sign("(") {
+            match Expression::all(tokens, depth + 1) {
+                Ok(all) if tokens.sign(")") && !tokens.value_goes_on() => return Ok(all),
+                Err(misread) if misread.why == TOO_DEEP => return Err(misread),
+                _ => {}
+            }
         }
         tokens.next = before;
         let left = Expression::sum(tokens, depth)?;
         let sign = COMPARISONS.iter().find(|sign| tokens.sign(sign));
         let sign = sign.ok_or_else(|| tokens.misread("expected a comparison (< <= > >= = != ~)"))?;
         let right = Expression::sum(tokens, depth)?;
-        Ok(Expression::Joined(sign, left.into(), right.into()))
+        Ok(Expression::Compared(sign, left.into(), right.into()))
     }
 
     fn sum(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
-        let mut sum = Expression::product(tokens, depth)?;
-        while let Some(sign) = ["+", "-"].into_iter().find(|sign| tokens.sign(sign)) {
-            sum = Expression::Joined(sign, sum.into(), Expression::product(tokens, depth)?.into());
-        }
-        Ok(sum)
+        Expression::chain(tokens, ["+", "-"], |tokens| Expression::chain(tokens, ["*", "/"], |tokens| Expression::value(tokens, depth)))
     }
 
-    fn product(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
-        let mut product = Expression::value(tokens, depth)?;
-        while let Some(sign) = ["*", "/"].into_iter().find(|sign| tokens.sign(sign)) {
-            product = Expression::Joined(sign, product.into(), Expression::value(tokens, depth)?.into());
+    /// Values with one of two signs between them.
+    fn chain(
+        tokens: &mut Tokens,
+        signs: [&'static str; 2],
+        value: impl Fn(&mut Tokens) -> Result<Expression, Misread>,
+    ) -> Result<Expression, Misread> {
+        let first = value(tokens)?;
+        let mut steps = Vec::new();
+        while let Some(sign) = signs.into_iter().find(|sign| tokens.sign(sign)) {
+            steps.push((sign, value(tokens)?));
         }
-        Ok(product)
+        Ok(if steps.is_empty() { first } else { Expression::Computed(first.into(), steps) })
     }
 
     fn value(tokens: &mut Tokens, depth: usize) -> Result<Expression, Misread> {
         let place = tokens.place();
         if depth > DEPTH_MAX {
-            return Err(tokens.misread("this is nested too deeply"));
+            return Err(tokens.misread(TOO_DEEP));
         }
         match tokens.peek() {
             Some(Token::Number(_) | Token::Text(_) | Token::Word(_)) => {}
+            Some(Token::Sign("-")) => {
+                tokens.take();
+                let value = Expression::value(tokens, depth + 1)?;
+                return Ok(Expression::Computed(Expression::Constant(Value::Number(0.0)).into(), vec![("-", value)]));
+            }
             Some(Token::Sign("(")) => {
                 tokens.take();
                 let sum = Expression::sum(tokens, depth + 1)?;
@@ -287,10 +315,15 @@ impl Expression {
         match self {
             Expression::Constant(_) => {}
             Expression::Name(name, argument, place) => each(name, argument.as_deref(), *place),
-            Expression::Joined(_, left, right) => {
+            Expression::Compared(_, left, right) => {
                 left.names(each);
                 right.names(each);
             }
+            Expression::Computed(first, steps) => {
+                first.names(each);
+                steps.iter().for_each(|(_, value)| value.names(each));
+            }
+            Expression::Every(all) | Expression::Any(all) => all.iter().for_each(|one| one.names(each)),
             Expression::Not(one) => one.names(each),
         }
     }
@@ -300,7 +333,9 @@ impl Expression {
         match self {
             Expression::Constant(Value::Text(text)) => Some(text),
             Expression::Constant(Value::Number(_)) | Expression::Name(..) => None,
-            Expression::Joined(_, left, right) => left.text().or_else(|| right.text()),
+            Expression::Compared(_, left, right) => left.text().or_else(|| right.text()),
+            Expression::Computed(first, steps) => first.text().or_else(|| steps.iter().find_map(|(_, value)| value.text())),
+            Expression::Every(all) | Expression::Any(all) => all.iter().find_map(Expression::text),
             Expression::Not(one) => one.text(),
         }
     }
@@ -311,9 +346,13 @@ impl Expression {
             Expression::Constant(value) => value.clone(),
             Expression::Name(text, argument, _) => name(text, argument.as_deref()),
             Expression::Not(one) => truth(!one.is_true(name)),
-            Expression::Joined("and", left, right) => truth(left.is_true(name) && right.is_true(name)),
-            Expression::Joined("or", left, right) => truth(left.is_true(name) || right.is_true(name)),
-            Expression::Joined(sign, left, right) => join(sign, &left.evaluate(name), &right.evaluate(name)),
+            Expression::Every(all) => truth(all.iter().all(|one| one.is_true(name))),
+            Expression::Any(any) => truth(any.iter().any(|one| one.is_true(name))),
+            Expression::Compared(sign, left, right) => join(sign, &left.evaluate(name), &right.evaluate(name)),
+            Expression::Computed(first, steps) => {
+                let first = first.evaluate(name);
+                steps.iter().fold(first, |value, (sign, next)| join(sign, &value, &next.evaluate(name)))
+            }
         }
     }
 
@@ -378,6 +417,26 @@ mod tests {
         assert!(holds("class ~ \"Detached *\" and not class = \"x\"") && holds("(1 > 2 or 2 > 1) and 3 = 3") && holds("(1 + 1) * 2 = 4"));
         assert!(holds("1 = 2 and 1 = 1 or 1 = 1"), "and binds closer");
         assert!(holds("10 - 3 - 2 = 5") && holds("8 / 2 / 2 = 2"));
+    }
+
+    #[test]
+    fn a_value_may_have_a_sign() {
+        assert!(holds("-1 < 0 and 3 - -2 = 5 and -(1 + 2) * 2 = -6 and 2 * -3 = -6 and --1 = 1"));
+        assert!(holds("-count(Session) = -10 and (-1) * 2 = -2 and not -1 > 0 and 1-1 = 0"));
+    }
+
+    #[test]
+    fn long_texts_are_read_and_deep_ones_refused() {
+        let long = |joint: &str, one: &str| vec![one; 100_000].join(joint);
+        assert!(holds(&long(" and ", "1 = 1")) && !holds(&long(" or ", "1 = 2")));
+        assert!(holds(&format!("{} = 100000", long("+", "1"))) && holds(&format!("{} = 1", long(" * ", "1"))));
+        for opening in ["(", "not ", "-", "-(", "not ("] {
+            let error = Expression::read(&format!("{}1 = 1", opening.repeat(100_000))).unwrap_err().to_string();
+            assert!(error.contains("nested too deeply") && error.len() < 2000, "{opening}: {error}");
+        }
+        let broken = format!("{} and", long(" and ", "1 = 1"));
+        let error = Expression::read(&broken).unwrap_err().to_string();
+        assert!(error.starts_with("expected a number") && error.len() < 2000, "{error}");
     }
 
     #[test]
