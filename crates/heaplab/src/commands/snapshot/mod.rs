@@ -8,6 +8,7 @@ mod expression;
 mod file;
 mod filter;
 mod object;
+mod one;
 mod path;
 mod pattern;
 mod query;

@@ -1,17 +1,15 @@
 //! `heaplab snapshot object`: one object and what it refers to.
 
-use super::file::{self, Reading};
-use super::pattern::Subject;
-use super::rows::{edge_json, heading, label, node_json, step};
+use super::one::{OfObject, Says};
+use super::rows::{edge_json, label, node_json, step};
 use super::table::{Table, cut, distance, number};
 use crate::commands::recording::bytes;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Characters of a string's content that are shown.
@@ -24,83 +22,80 @@ const CONTENT_CHARACTERS: usize = 2000;
   heaplab snapshot object a.heapsnapshot Session    the session that retains most
   heaplab snapshot object a.heapsnapshot @4711 --json | jq '.references[].to.id'")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// An object such as @4711, or the class whose largest object is meant
-    #[arg(value_name = "OBJECT")]
-    subject: Subject,
-    /// References to show, those that retain most first; 0: all
+    #[command(flatten)]
+    object: OfObject,
+    /// References to show, those that retain most first; 0: all, as in JSON
     #[arg(long, value_name = "N", default_value_t = 30)]
     top: usize,
-    /// Write JSON, with all references
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    reading: Reading,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
-        let node = args.subject.node(analysis)?;
-        let graph = &analysis.snapshot().graph;
-        let mut edges: Vec<Edge> = graph.edges(node).collect();
-        edges.sort_by_key(|edge| Reverse(analysis.retained_size(graph.target(*edge))));
-        if args.json {
-            println!("{}", serde_json::to_string(&json_of(analysis, node, &edges))?)
-        } else {
-            let shown = if args.top == 0 { edges.len() } else { args.top.min(edges.len()) };
-            print!("{}", text(analysis, node, &edges, shown))
-        }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    args.object.answer("heaplab-snapshot-object", &References { top: args.top })
 }
 
-fn text(analysis: &Analysis, node: Node, edges: &[Edge], shown: usize) -> String {
-    let snapshot = analysis.snapshot();
-    let mut text = heading(analysis, node);
-    if let Some(place) = place(analysis, node) {
-        let _ = writeln!(text, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1);
-    }
-    for frame in allocated_by(analysis, node) {
-        let _ = writeln!(text, "allocated in {frame}");
-    }
-    if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
-        let _ = writeln!(text, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS));
-    }
-    if edges.is_empty() {
-        text.push_str("\nIt refers to nothing.\n");
-        return text;
-    }
-    let _ = writeln!(text, "\nIt refers to:");
-    let mut table = Table::new(["shallow", "retained", "distance", "reference"]);
-    for edge in &edges[..shown] {
-        let target = snapshot.graph.target(*edge);
-        let what = format!("{} = {}", step(analysis, *edge), label(analysis, target));
-        table.row([bytes(analysis.self_size(target)), bytes(analysis.retained_size(target)), distance(analysis.distance(target)), what]);
-    }
-    text.push_str(&table.text());
-    if shown < edges.len() {
-        let _ = writeln!(text, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64));
-    }
-    text
+/// What the object refers to, what retains most first.
+struct References {
+    top: usize,
 }
 
-fn json_of(analysis: &Analysis, node: Node, edges: &[Edge]) -> Value {
+fn references(analysis: &Analysis, node: Node) -> Vec<Edge> {
     let graph = &analysis.snapshot().graph;
-    let references: Vec<Value> =
-        edges.iter().map(|edge| json!({"edge": edge_json(analysis, *edge), "to": node_json(analysis, graph.target(*edge))})).collect();
-    let place = place(analysis, node);
-    json!({
-        "format": "heaplab-snapshot-object",
-        "version": 1,
-        "object": node_json(analysis, node),
-        "place": place.map(|place| json!({"script_id": place.script_id, "line": place.line, "column": place.column})),
-        "allocated_by": allocated_by(analysis, node),
-        "dominator": node_json(analysis, analysis.dominator(node)),
-        "references": references,
-    })
+    let mut edges: Vec<Edge> = graph.edges(node).collect();
+    edges.sort_by_key(|edge| Reverse(analysis.retained_size(graph.target(*edge))));
+    edges
+}
+
+impl Says for References {
+    fn text(&self, analysis: &Analysis, node: Node) -> String {
+        let snapshot = analysis.snapshot();
+        let mut text = String::new();
+        if let Some(place) = place(analysis, node) {
+            let _ = writeln!(text, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1);
+        }
+        for frame in allocated_by(analysis, node) {
+            let _ = writeln!(text, "allocated in {frame}");
+        }
+        if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
+            let _ = writeln!(text, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS));
+        }
+        let edges = references(analysis, node);
+        if edges.is_empty() {
+            text.push_str("\nIt refers to nothing.\n");
+            return text;
+        }
+        let _ = writeln!(text, "\nIt refers to:");
+        let shown = if self.top == 0 { edges.len() } else { self.top.min(edges.len()) };
+        let mut table = Table::new(["shallow", "retained", "distance", "reference"]);
+        for edge in &edges[..shown] {
+            let target = snapshot.graph.target(*edge);
+            let what = format!("{} = {}", step(analysis, *edge), label(analysis, target));
+            table.row([
+                bytes(analysis.self_size(target)),
+                bytes(analysis.retained_size(target)),
+                distance(analysis.distance(target)),
+                what,
+            ]);
+        }
+        text.push_str(&table.text());
+        if shown < edges.len() {
+            let _ = writeln!(text, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64));
+        }
+        text
+    }
+
+    fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {
+        let graph = &analysis.snapshot().graph;
+        let reference = |edge: Edge| json!({"edge": edge_json(analysis, edge), "to": node_json(analysis, graph.target(edge))});
+        let place = place(analysis, node);
+        let place = place.map(|place| json!({"script_id": place.script_id, "line": place.line, "column": place.column}));
+        Map::from_iter([
+            ("place".to_owned(), json!(place)),
+            ("allocated_by".to_owned(), json!(allocated_by(analysis, node))),
+            ("dominator".to_owned(), node_json(analysis, analysis.dominator(node))),
+            ("references".to_owned(), references(analysis, node).into_iter().map(reference).collect()),
+        ])
+    }
 }
 
 /// Where it stands in a script.

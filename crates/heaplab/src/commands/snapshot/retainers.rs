@@ -1,15 +1,13 @@
 //! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as DevTools' Retainers.
 
-use super::file::{self, Reading};
-use super::pattern::Subject;
-use super::rows::{edge_json, heading, label, node_json, step};
+use super::one::{OfObject, Says};
+use super::rows::{edge_json, label, node_json, step};
 use super::table::{distance, number};
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node, Retainers};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot retainers`.
@@ -22,47 +20,48 @@ use std::process::ExitCode;
 A line reads: the object, and by what reference it holds the one above. The order is DevTools': by
 distance from the roots, so that the first is on a shortest path.")]
 pub struct Args {
-    /// The snapshot
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// An object such as @4711, or the class whose largest object is meant
-    #[arg(value_name = "OBJECT")]
-    subject: Subject,
+    #[command(flatten)]
+    object: OfObject,
     /// How far to follow, at most 100
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=100))]
     depth: u8,
     /// Referrers to show of each object; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
-    /// Write JSON
-    #[arg(long)]
-    json: bool,
-    #[command(flatten)]
-    reading: Reading,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    file::analysed(&args.file, &args.reading, |analysis| {
-        let node = args.subject.node(analysis)?;
-        let top = if args.top == 0 { usize::MAX } else { args.top };
-        let walk = Walk { analysis, retainers: Retainers::of(&analysis.snapshot().graph), top };
-        if args.json {
-            let answer = json!({
-                "format": "heaplab-snapshot-retainers",
-                "version": 1,
-                "object": node_json(analysis, node),
-                "total": walk.retainers.of_node(node).len(),
-                "retainers": walk.json(node, args.depth.into(), &mut vec![node]),
-            });
-            println!("{}", serde_json::to_string(&answer)?)
-        } else {
-            let mut text = format!("{}\nHeld by:\n", heading(analysis, node));
-            walk.text(node, args.depth.into(), &mut vec![node], &mut text);
-            print!("{text}")
-        }
-    })?;
-    Ok(ExitCode::SUCCESS)
+    let top = if args.top == 0 { usize::MAX } else { args.top };
+    args.object.answer("heaplab-snapshot-retainers", &Holders { depth: args.depth.into(), top })
+}
+
+/// What refers to the object.
+struct Holders {
+    depth: usize,
+    top: usize,
+}
+
+impl Holders {
+    fn walk<'w, 's, 'a>(&self, analysis: &'w Analysis<'s, 'a>) -> Walk<'w, 's, 'a> {
+        Walk { analysis, retainers: Retainers::of(&analysis.snapshot().graph), top: self.top }
+    }
+}
+
+impl Says for Holders {
+    fn text(&self, analysis: &Analysis, node: Node) -> String {
+        let mut text = "\nHeld by:\n".to_owned();
+        self.walk(analysis).text(node, self.depth, &mut vec![node], &mut text);
+        text
+    }
+
+    fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {
+        let walk = self.walk(analysis);
+        Map::from_iter([
+            ("total".to_owned(), json!(walk.retainers.of_node(node).len())),
+            ("retainers".to_owned(), walk.json(node, self.depth, &mut vec![node]).into()),
+        ])
+    }
 }
 
 /// Follows references backwards.
