@@ -9,6 +9,9 @@
     ((struct registers){strip((uintptr_t)__builtin_return_address(0)), (uintptr_t)__builtin_dwarf_cfa(),                          \
                         *(uintptr_t *)__builtin_frame_address(0)})
 
+/* Its stack pointer alone. */
+#define FRAME() ((uintptr_t)__builtin_dwarf_cfa())
+
 #if defined(__x86_64__)
 
 #define HL_ARCHITECTURE HL_X86_64

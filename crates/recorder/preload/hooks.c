@@ -33,7 +33,7 @@ static struct {
     struct range allocator; /* the module that malloc lies in */
     struct range internal;  /* the same, unless it is libc: its malloc calls nobody, and its strdup is a handler's malloc */
     struct range recorder;  /* this object */
-} next = {
+} next __attribute__((aligned(64))) = {
     .malloc = boot_malloc,
     .free = boot_free,
     .usable = usable_not_known,
@@ -112,6 +112,7 @@ static bool resolve(void)
     /* an allocator without this function: libc's would misread its blocks */
     if (in_range(next.allocator, (uintptr_t)malloc_usable_size_found))
         next.usable = malloc_usable_size_found;
+    recorder.plain = !next.internal.end && next.usable == malloc_usable_size_found;
     TAKE(calloc);
     TAKE(realloc);
     if (in_range(next.internal, (uintptr_t)reallocarray_found))
@@ -284,29 +285,6 @@ ALWAYS_INLINE void record_reallocation(struct registers at, uint64_t before, voi
     to[4] = block_word(old, 0);
     to[5] = t->stamp ? t->stamp : counter();
     leave(t, 6);
-}
-
-EXPORT void *malloc(size_t size)
-{
-    struct registers at = CALLER();
-    if (ENTERED(at))
-        return next.malloc(size);
-    void *block = CALL_NEXT(at, next.malloc(size));
-    record_allocation(at, block, size, 0);
-    return block;
-}
-
-EXPORT void free(void *block)
-{
-    struct registers at = CALLER();
-    if (unlikely(!block) || unlikely(of_boot(block)))
-        return;
-    if (!ENTERED(at))
-        record_pair(at, block, HL_FREE);
-    uintptr_t outer = inside;
-    inside = at.sp;
-    next.free(block);
-    inside = outer;
 }
 
 EXPORT void *calloc(size_t count, size_t size)

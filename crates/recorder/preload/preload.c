@@ -24,5 +24,6 @@
 #include "stacks.c"
 #include "ring.c"
 #include "hooks.c"
+#include "plain.c"
 #include "operators.c"
 #include "start.c"

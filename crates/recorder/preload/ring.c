@@ -1,8 +1,8 @@
 /* Rings: a thread takes one at its first event, writes records into it, and gives it back when it ends.
  *
  * Entering stores 0 in `limit`, so that a signal handler that allocates meanwhile finds the ring closed and writes to the
- * nested ring; leaving publishes the head and restores it. The producer keeps the consumer's tail as part of `limit` and reads
- * the shared one only when it runs into it. */
+ * nested ring; leaving publishes the head and restores it from `held_limit`, which whoever learns of more room has set. The
+ * producer keeps the consumer's tail as part of it and reads the shared one only when it runs into it. */
 #include <pthread.h>
 #include <sys/prctl.h>
 #include <time.h>
@@ -156,6 +156,7 @@ static struct thread *thread_make(struct process *p)
     t->known = (struct known *)((uint8_t *)t + at_known);
     t->known_bits = recorder.depth ? known_bits : 0;
     t->wants_stacks = recorder.depth != 0;
+    t->plain = recorder.plain && !recorder.depth;
     t->next = p->threads;
     p->threads = t;
     return t;
@@ -243,7 +244,6 @@ static void thread_destructor(void *pointer)
     ended = true;
     if (t != self || !t->ring || !p->alive)
         return; /* wiped by a fork since */
-    t->held_limit = t->limit ? t->limit : t->held_limit;
     t->limit = 0;
     signal_fence();
     if (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4))) {
@@ -301,7 +301,6 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
             t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
             t->nested_busy = false;
         } else {
-            t->held_limit = t->limit;
             t->limit = 0;
             signal_fence();
         }
@@ -328,7 +327,6 @@ ALWAYS_INLINE struct thread *enter(uint64_t words, uintptr_t frame)
     uint64_t limit = t->limit;
     if (unlikely(!limit))
         return enter_slow(words, frame);
-    t->held_limit = limit;
     t->limit = 0;
     t->busy_frame = frame;
     signal_fence();

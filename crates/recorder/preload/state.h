@@ -83,7 +83,8 @@ struct thread {
     struct hl_ring *ring;
     uintptr_t busy_frame; /* frame address of the hook that is writing a record */
 
-    uint64_t held_limit; /* the limit to return to, while busy */
+    uint64_t held_limit; /* the limit to return to; the same as limit, unless that is 0 */
+    bool plain; /* plain.c may go its short way */
     bool wants_stacks;
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
@@ -128,6 +129,7 @@ struct recorder {
     uint32_t ready;     /* 1: recording; 2: never will */
     uint32_t cut;       /* recording was cut short, in this process or (before the fork) its parent */
     uint32_t depth;     /* of stacks, 0: none */
+    uint32_t plain;     /* the allocator is one for plain.c's short way */
     uint32_t page;
     uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
     uint32_t generation; /* of everything that is known about modules */

@@ -151,7 +151,13 @@ fn addresses_of_unloaded_libraries_keep_their_own_modules() {
 
 #[test]
 fn children_of_every_kind_have_their_own_images() {
-    let d = start(Options::default());
+    for stack_depth in [64, 0] {
+        children(stack_depth);
+    }
+}
+
+fn children(stack_depth: u32) {
+    let d = start(Options { stack_depth, ..Options::default() });
     let program = compile(d.folder.path(), "family.c", "family", &[]);
     let (_, images) = record(d, &mut Command::new(program));
     let with = |size: u64| {
@@ -171,7 +177,7 @@ fn children_of_every_kind_have_their_own_images() {
         let child = with(size);
         assert_eq!((child.began, child.exit), (BEGAN_FORK, exit), "{size}");
         assert_eq!(child.parent, (parent_image.pid, parent_image.seq), "{size}");
-        assert!(child.modules.iter().any(|m| m.path.ends_with("/family")), "{size}");
+        assert!(stack_depth == 0 || child.modules.iter().any(|m| m.path.ends_with("/family")), "{size}");
         let inherited_free = child.of_kind(FREE).any(|e| e.block().address == address);
         assert_eq!(inherited_free, matches!(size, 2000001 | 2000003), "{size}");
     }
@@ -183,7 +189,13 @@ fn children_of_every_kind_have_their_own_images() {
 
 #[test]
 fn short_threads_share_few_rings_and_lose_nothing() {
-    let d = start(Options { ring_bytes: 64 << 10, ..Options::default() });
+    for stack_depth in [64, 0] {
+        short_threads(stack_depth);
+    }
+}
+
+fn short_threads(stack_depth: u32) {
+    let d = start(Options { ring_bytes: 64 << 10, stack_depth, ..Options::default() });
     let program = compile(d.folder.path(), "threads.c", "threads", &[]);
     let (_, images) = record(d, &mut Command::new(program));
     let image = &images[0];
@@ -213,10 +225,17 @@ fn short_threads_share_few_rings_and_lose_nothing() {
 
 #[test]
 fn a_handler_may_allocate_wherever_it_strikes() {
-    let d = start(Options::default());
+    handler_that_allocates(64, &[]);
+    // an allocator that looks like libc, and no stacks: the short way through the hooks
+    handler_that_allocates(0, &["-DWITH_STRDUP"]);
+}
+
+fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {
+    // so large that nothing waits for the drainer, and the nested ring holds all that the handler does
+    let d = start(Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() });
     let folder = d.folder.path().to_path_buf();
     let program = compile(&folder, "signals.c", "signals", &[]);
-    let allocator = compile(&folder, "allocator.c", "allocator.so", &["-shared", "-fPIC", "-fno-builtin"]);
+    let allocator = compile(&folder, "allocator.c", "allocator.so", &[&["-shared", "-fPIC", "-fno-builtin"], flags].concat());
     let mut command = Command::new(program);
     let both = format!("{}:{}", d.preload.display(), allocator.display());
     let out = std::fs::File::create(folder.join("stdout")).unwrap();

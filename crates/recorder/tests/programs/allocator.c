@@ -1,6 +1,6 @@
 /* A small allocator to preload beside the recorder: safe in signal handlers, calls its own public malloc (as careless ones do),
- * and brings an operator new that goes past malloc (-DPUBLIC: through its public malloc, as jemalloc's do). Never gives memory
- * back. */
+ * and brings an operator new that goes past malloc (-DPUBLIC: through its public malloc, as jemalloc's do). With -DWITH_STRDUP the
+ * recorder takes it for libc. Never gives memory back. */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <stddef.h>
@@ -40,6 +40,14 @@ void *realloc(void *old, size_t size)
     free(old);
     return block;
 }
+#ifdef WITH_STRDUP
+char *strdup(const char *text)
+{
+    size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    return copy ? memcpy(copy, text, bytes) : NULL;
+}
+#endif
 void *memalign(size_t alignment, size_t size) { return take(alignment, size); }
 void *aligned_alloc(size_t alignment, size_t size) { return take(alignment, size); }
 int posix_memalign(void **block, size_t alignment, size_t size) { return (*block = take(alignment, size)) ? 0 : ENOMEM; }
