@@ -1,8 +1,9 @@
-//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads.
+//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse2`, `portable`)
+//! for a reader without the newest.
 //! What `cargo xtask bench snapshot` measures as a whole is taken apart here.
 
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::{ReadOptions, Snapshot};
+use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
 use std::cell::Cell;
 use std::time::Instant;
 
@@ -58,6 +59,9 @@ fn status_mb(key: &str) -> u64 {
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let threads = std::env::var("THREADS").ok().and_then(|threads| threads.parse().ok()).unwrap_or(1);
+    let asked = std::env::var("INSTRUCTIONS").ok();
+    let instructions =
+        asked.and_then(|asked| Instructions::ALL.into_iter().find(|known| format!("{known:?}").eq_ignore_ascii_case(&asked)));
     for path in std::env::args().skip(1) {
         let file = std::fs::File::open(&path)?;
         // SAFETY: a file that shrinks under the mapping kills this example, nothing else.
@@ -67,7 +71,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         println!("{path}: {} bytes (sum of samples {touched})", bytes.len());
         let whole = Used::by(libc::RUSAGE_SELF);
         BEFORE.set(Some(Used::by(libc::RUSAGE_THREAD)));
-        let options = ReadOptions { threads, on_phase: Some(on_phase), ..ReadOptions::default() };
+        let options = ReadOptions { threads, instructions, on_phase: Some(on_phase), ..ReadOptions::default() };
         let snapshot = match Snapshot::read_with(&bytes, &options) {
             Ok(snapshot) => snapshot,
             Err(error) => {

@@ -82,6 +82,11 @@ impl Bits {
         Bits { words: zeroed(len.div_ceil(64)) }
     }
 
+    /// The same for bits of which few places will be touched: no huge pages.
+    pub fn sparse(len: usize) -> Self {
+        Bits { words: vec![0; len.div_ceil(64)] }
+    }
+
     #[inline]
     pub fn get(&self, index: u32) -> bool {
         self.words[index as usize / 64] >> (index % 64) & 1 != 0

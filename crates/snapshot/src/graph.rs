@@ -15,7 +15,7 @@ pub type Node = u32;
 pub type Edge = u32;
 
 /// Columns of nodes and edges.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
     pub(crate) node_types: Vec<u8>,
     pub(crate) node_names: Vec<StringId>,

@@ -42,6 +42,6 @@ pub use error::ReadError;
 pub use graph::{Edge, Graph, Node, Retainers};
 pub use meta::{EdgeType, Header, Meta, NodeType};
 pub use phase::OnPhase;
-pub use reader::ReadOptions;
+pub use reader::{Instructions, ReadOptions};
 pub use snapshot::{Location, Sample, Snapshot, TraceFunction, TraceNode, Traces};
 pub use strings::{StringId, Strings};

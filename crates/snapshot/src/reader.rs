@@ -7,12 +7,14 @@
 
 mod blocks;
 mod cursor;
+mod instructions;
 mod ints;
 mod lists;
 mod rows;
 mod strings;
 
 pub(crate) use cursor::Cursor;
+pub use instructions::Instructions;
 
 use crate::graph::Graph;
 use crate::meta::Header;
@@ -43,13 +45,15 @@ pub struct ReadOptions {
     pub threads: usize,
     /// Whether two nodes may have the same id. DevTools does not look; diffs of such files lie.
     pub allow_duplicate_ids: bool,
+    /// Instructions to read lists with, if the processor has them; `None` takes the best.
+    pub instructions: Option<Instructions>,
     /// Told of each phase's end.
     pub on_phase: Option<OnPhase>,
 }
 
 impl Default for ReadOptions {
     fn default() -> Self {
-        ReadOptions { threads: 1, allow_duplicate_ids: false, on_phase: None }
+        ReadOptions { threads: 1, allow_duplicate_ids: false, instructions: None, on_phase: None }
     }
 }
 
@@ -159,7 +163,7 @@ impl<'a> Reading<'a> {
                 self.places.edges = at;
                 let (end, edges) = match self.ahead.take() {
                     Some(ahead) => ahead,
-                    None => rows::edges(bytes, at, header, options.on_phase)?,
+                    None => rows::edges(bytes, at, header, options)?,
                 };
                 self.largest.edge_name = edges.largest_name;
                 (graph.edge_types, graph.edge_names, graph.edge_targets) = (edges.types, edges.names, edges.targets);
@@ -169,7 +173,7 @@ impl<'a> Reading<'a> {
             5 => lists::samples(bytes, at, header, &mut self.snapshot.samples)?,
             6 => lists::locations(bytes, at, header, &mut self.snapshot.locations)?,
             _ => {
-                let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at))?;
+                let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at), options.instructions)?;
                 self.snapshot.strings = Strings::new(bytes, found.starts, found.end);
                 ended(options.on_phase, "strings");
                 found.end

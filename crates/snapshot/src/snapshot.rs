@@ -6,7 +6,7 @@ use crate::strings::{StringId, Strings};
 use crate::{ReadError, ReadOptions, reader};
 
 /// A heap snapshot. It borrows the file's bytes for its strings.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Snapshot<'a> {
     /// The header.
     pub header: Header,

@@ -11,7 +11,7 @@ use std::borrow::Cow;
 pub type StringId = u32;
 
 /// The strings of a file.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Strings<'a> {
     bytes: &'a [u8],
     /// Where each begins, behind its quote; last, the end of the list.

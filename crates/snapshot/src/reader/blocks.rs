@@ -1,5 +1,5 @@
 //! 64 bytes at a time: which of them are digits, commas, quotes. One bit a byte, so that the scanners above reason about 64 bytes
-//! with a few instructions. SSE2 is part of x86-64; elsewhere the same masks are made byte by byte.
+//! with a few instructions. How the masks are made is a type ([`Masks`]), of which the scanners above are compiled once each.
 //!
 //! The idea (masks, prefix sums of parity by xor) is that of simdjson, Langdale and Lemire 2019; the format's lists are so regular that
 //! a block needs no second stage.
@@ -24,57 +24,66 @@ pub(crate) struct StringMasks {
     pub controls: u64,
 }
 
-/// A bit for each byte that `is`.
-#[cfg(any(test, not(target_arch = "x86_64")))]
-fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
-    block.iter().enumerate().fold(0, |mask, (place, byte)| mask | u64::from(is(*byte)) << place)
-}
+/// A way to make masks.
+pub(crate) trait Masks {
+    /// A bit for each byte that is the given one.
+    fn equal(block: &[u8; BLOCK], byte: u8) -> u64;
+    /// A bit for each byte that is at most the given one.
+    fn at_most(block: &[u8; BLOCK], byte: u8) -> u64;
+    /// A bit for each digit.
+    fn digits(block: &[u8; BLOCK]) -> u64;
 
-#[cfg(any(test, not(target_arch = "x86_64")))]
-fn is_space(byte: u8) -> bool {
-    matches!(byte, b' ' | b'\n' | b'\r' | b'\t')
-}
+    /// Whitespace between tokens.
+    #[inline(always)]
+    fn spaces(block: &[u8; BLOCK]) -> u64 {
+        Self::equal(block, b'\n') | Self::equal(block, b' ') | Self::equal(block, b'\r') | Self::equal(block, b'\t')
+    }
 
-/// The masks of a block of integers.
-#[inline]
-pub(crate) fn integers(block: &[u8; BLOCK]) -> IntMasks {
-    #[cfg(target_arch = "x86_64")]
-    let (digits, commas) = (sse2::digits(block), sse2::equal(block, b','));
-    #[cfg(not(target_arch = "x86_64"))]
-    let (digits, commas) = (mask(block, |byte| byte.is_ascii_digit()), mask(block, |byte| byte == b','));
-    let spaces = if digits | commas == !0 { 0 } else { spaces(block) };
-    IntMasks { digits, commas, spaces }
-}
+    /// The masks of a block of integers.
+    #[inline(always)]
+    fn integers(block: &[u8; BLOCK]) -> IntMasks {
+        let (digits, commas) = (Self::digits(block), Self::equal(block, b','));
+        let spaces = if digits | commas == !0 { 0 } else { Self::spaces(block) };
+        IntMasks { digits, commas, spaces }
+    }
 
-/// The masks of a block of strings.
-#[inline]
-pub(crate) fn strings(block: &[u8; BLOCK]) -> StringMasks {
-    #[cfg(target_arch = "x86_64")]
-    return StringMasks { quotes: sse2::equal(block, b'"'), backslashes: sse2::equal(block, b'\\'), controls: sse2::at_most(block, 0x1f) };
-    #[cfg(not(target_arch = "x86_64"))]
-    StringMasks {
-        quotes: mask(block, |byte| byte == b'"'),
-        backslashes: mask(block, |byte| byte == b'\\'),
-        controls: mask(block, |byte| byte < 0x20),
+    /// The masks of a block of strings.
+    #[inline(always)]
+    fn strings(block: &[u8; BLOCK]) -> StringMasks {
+        StringMasks { quotes: Self::equal(block, b'"'), backslashes: Self::equal(block, b'\\'), controls: Self::at_most(block, 0x1f) }
     }
 }
 
-/// Whitespace between tokens.
-#[inline]
-pub(crate) fn spaces(block: &[u8; BLOCK]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    return sse2::equal(block, b'\n') | sse2::equal(block, b' ') | sse2::equal(block, b'\r') | sse2::equal(block, b'\t');
-    #[cfg(not(target_arch = "x86_64"))]
-    mask(block, is_space)
+/// Byte by byte, for any processor.
+pub(crate) struct Portable;
+
+/// A bit for each byte that `is`.
+#[inline(always)]
+fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+    let mut mask = 0;
+    for (number, eight) in block.as_chunks::<8>().0.iter().enumerate() {
+        // The bytes' truths are gathered by one multiplication: bit 0 of byte i goes to bit 56 + i.
+        let truths = u64::from_le_bytes(eight.map(|byte| u8::from(is(byte))));
+        mask |= (truths.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * number);
+    }
+    mask
 }
 
-/// Commas of a block.
-#[inline]
-pub(crate) fn commas(block: &[u8; BLOCK]) -> u64 {
-    #[cfg(target_arch = "x86_64")]
-    return sse2::equal(block, b',');
-    #[cfg(not(target_arch = "x86_64"))]
-    mask(block, |byte| byte == b',')
+impl Masks for Portable {
+    #[inline(always)]
+    fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
+        mask(block, |other| other == byte)
+    }
+
+    #[inline(always)]
+    fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
+        mask(block, |other| other <= byte)
+    }
+
+    #[inline(always)]
+    fn digits(block: &[u8; BLOCK]) -> u64 {
+        mask(block, |byte| byte.wrapping_sub(b'0') <= 9)
+    }
 }
 
 /// Bit i of the result is the parity of bits 0 to i.
@@ -102,62 +111,43 @@ pub(crate) fn block_at(bytes: &[u8], at: usize) -> std::borrow::Cow<'_, [u8; BLO
 }
 
 #[cfg(target_arch = "x86_64")]
-mod sse2 {
-    //! The masks by four 16-byte comparisons.
+pub(crate) use x86::{Avx2, Sse2};
 
-    use super::BLOCK;
-    use std::arch::x86_64::{__m128i, _mm_cmpeq_epi8, _mm_loadu_si128, _mm_min_epu8, _mm_movemask_epi8, _mm_set1_epi8, _mm_sub_epi8};
-
-    #[inline]
-    fn lanes(block: &[u8; BLOCK], compare: impl Fn(__m128i) -> __m128i) -> u64 {
-        let lane = |number: usize| -> u64 {
-            // SAFETY: SSE2 is part of every x86-64, and the load is unaligned within the 64 bytes of the block (number < 4).
-            let bits = unsafe { _mm_movemask_epi8(compare(_mm_loadu_si128(block.as_ptr().add(16 * number).cast()))) };
-            u64::from(bits as u16)
-        };
-        lane(0) | lane(1) << 16 | lane(2) << 32 | lane(3) << 48
-    }
-
-    #[inline]
-    pub fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
-        // SAFETY: SSE2 is part of every x86-64.
-        lanes(block, |lane| unsafe { _mm_cmpeq_epi8(lane, _mm_set1_epi8(byte as i8)) })
-    }
-
-    #[inline]
-    pub fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
-        // SAFETY: SSE2 is part of every x86-64.
-        lanes(block, |lane| unsafe { _mm_cmpeq_epi8(_mm_min_epu8(lane, _mm_set1_epi8(byte as i8)), lane) })
-    }
-
-    #[inline]
-    pub fn digits(block: &[u8; BLOCK]) -> u64 {
-        // SAFETY: SSE2 is part of every x86-64.
-        lanes(block, |lane| unsafe {
-            let values = _mm_sub_epi8(lane, _mm_set1_epi8(b'0' as i8));
-            _mm_cmpeq_epi8(_mm_min_epu8(values, _mm_set1_epi8(9)), values)
-        })
-    }
-}
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn masks_are_what_a_loop_over_bytes_says() {
+    fn by_bytes(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+        block.iter().enumerate().fold(0, |mask, (place, byte)| mask | u64::from(is(*byte)) << place)
+    }
+
+    fn check<M: Masks>() {
         for start in (0..=255u8).step_by(64) {
             let mut block = [0; BLOCK];
-            (0..BLOCK).for_each(|place| block[place] = start + place as u8);
-            let ints = integers(&block);
-            assert_eq!(ints.digits, mask(&block, |byte| byte.is_ascii_digit()));
-            assert_eq!(ints.commas, mask(&block, |byte| byte == b','));
-            assert_eq!(ints.spaces, mask(&block, is_space));
-            assert_eq!(commas(&block), ints.commas);
-            let strings = strings(&block);
-            assert_eq!(strings.quotes, mask(&block, |byte| byte == b'"'));
-            assert_eq!(strings.backslashes, mask(&block, |byte| byte == b'\\'));
-            assert_eq!(strings.controls, mask(&block, |byte| byte < 0x20));
+            // Not in order, so that a byte in another's place is noticed.
+            (0..BLOCK).for_each(|place| block[place] = start + (place * 37 + 11) as u8 % 64);
+            let ints = M::integers(&block);
+            assert_eq!(ints.digits, by_bytes(&block, |byte| byte.is_ascii_digit()));
+            assert_eq!(ints.commas, by_bytes(&block, |byte| byte == b','));
+            assert_eq!(ints.spaces, by_bytes(&block, |byte| matches!(byte, b' ' | b'\n' | b'\r' | b'\t')));
+            let strings = M::strings(&block);
+            assert_eq!(strings.quotes, by_bytes(&block, |byte| byte == b'"'));
+            assert_eq!(strings.backslashes, by_bytes(&block, |byte| byte == b'\\'));
+            assert_eq!(strings.controls, by_bytes(&block, |byte| byte < 0x20));
+        }
+    }
+
+    #[test]
+    fn masks_are_what_a_loop_over_bytes_says() {
+        check::<Portable>();
+        #[cfg(target_arch = "x86_64")]
+        check::<Sse2>();
+        #[cfg(target_arch = "x86_64")]
+        if super::super::Instructions::Avx2.is_usable() {
+            check::<Avx2>();
         }
     }
 

@@ -3,12 +3,15 @@
 //!
 //! A number's end is a byte that is no digit behind one that is. Commas and the beginnings of numbers must alternate, which is the
 //! parity of their common mask; so a whole block is checked by a handful of instructions and then only its ends are visited.
-//! Where the processor can, `wide` converts the numbers of a usual block eight at a time; the tests compare both on every input.
+//! Where the processor can, `wide` converts the numbers of a usual block eight at a time, or `fours` four; the tests compare all on every input.
 
 #[cfg(target_arch = "x86_64")]
-mod wide;
+mod fours;
+#[cfg(target_arch = "x86_64")]
+pub(super) mod wide;
 
-use super::blocks::{self, BLOCK};
+use super::Instructions;
+use super::blocks::{self, BLOCK, Masks};
 use crate::ReadError;
 
 /// The numbers that one block can complete.
@@ -28,24 +31,14 @@ pub(crate) struct Ints<'a> {
     after_number: u64,
     /// Behind the closing bracket, when it was found.
     end: Option<usize>,
-    /// Whether the processor has what `wide` needs.
-    #[cfg(target_arch = "x86_64")]
-    wide: bool,
+    /// Always ones that the processor has.
+    instructions: Instructions,
 }
 
 impl<'a> Ints<'a> {
     /// A list whose first byte behind `[` is at `at`.
-    pub fn new(bytes: &'a [u8], at: usize) -> Self {
-        Ints {
-            bytes,
-            at,
-            token_from: at,
-            in_token: false,
-            after_number: 0,
-            end: None,
-            #[cfg(target_arch = "x86_64")]
-            wide: wide::usable(),
-        }
+    pub fn new(bytes: &'a [u8], at: usize, asked: Option<Instructions>) -> Self {
+        Ints { bytes, at, token_from: at, in_token: false, after_number: 0, end: None, instructions: Instructions::chosen(asked) }
     }
 
     /// Where the list ended, behind its bracket.
@@ -56,25 +49,55 @@ impl<'a> Ints<'a> {
     /// Fills `out` as far as whole blocks go and says how many numbers it holds. 0 means that the list has ended.
     /// `out` must have room for [`FILL_ROOM`] numbers.
     pub fn fill(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
+        match self.instructions {
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx512 => self.fill_wide(out),
+            // SAFETY: `instructions` are only ever ones that the processor has, these features among them.
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Avx2 => unsafe { fours::fill(self, out) },
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Sse2 => self.fill_by::<blocks::Sse2>(out, Ints::convert_dense),
+            _ => self.fill_by::<blocks::Portable>(out, Ints::convert_dense),
+        }
+    }
+
+    /// Blocks for `wide`, and those that it leaves.
+    #[cfg(target_arch = "x86_64")]
+    fn fill_wide(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         let mut filled = 0;
         while self.end.is_none() && out.len() - filled >= FILL_ROOM {
-            #[cfg(target_arch = "x86_64")]
-            if self.wide {
-                // SAFETY: `wide` is only set where the processor has every feature that the function is compiled for.
-                filled += unsafe { wide::fill(self, &mut out[filled..]) };
-                if out.len() - filled < FILL_ROOM {
-                    break;
-                }
+            // SAFETY: `instructions` are only ever ones that the processor has, and say that it has every feature the function is compiled for.
+            filled += unsafe { wide::fill(self, &mut out[filled..]) };
+            if out.len() - filled < FILL_ROOM {
+                break;
             }
-            filled += self.block(&mut out[filled..])?;
+            filled += self.block::<blocks::Sse2>(&mut out[filled..], Ints::convert_dense)?;
         }
         Ok(filled)
     }
 
-    #[inline]
-    fn block(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
+    #[inline(always)]
+    fn fill_by<M: Masks>(
+        &mut self,
+        out: &mut [u64],
+        dense: impl Fn(&mut Self, u64, u64, &mut [u64]) -> Result<usize, ReadError> + Copy,
+    ) -> Result<usize, ReadError> {
+        let mut filled = 0;
+        while self.end.is_none() && out.len() - filled >= FILL_ROOM {
+            filled += self.block::<M>(&mut out[filled..], dense)?;
+        }
+        Ok(filled)
+    }
+
+    /// One block; the numbers of one that is only digits and single commas are left to `dense`.
+    #[inline(always)]
+    fn block<M: Masks>(
+        &mut self,
+        out: &mut [u64],
+        dense: impl Fn(&mut Self, u64, u64, &mut [u64]) -> Result<usize, ReadError>,
+    ) -> Result<usize, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);
-        let masks = blocks::integers(&block);
+        let masks = M::integers(&block);
         let stops = !(masks.digits | masks.commas | masks.spaces);
         if stops != 0 {
             return self.last_block(masks, stops, out);
@@ -86,8 +109,8 @@ impl<'a> Ints<'a> {
         if starts & !turns | masks.commas & turns != 0 {
             return Err(self.misplaced(starts & !turns | masks.commas & turns));
         }
-        let filled = if masks.spaces == 0 && !has_long_run(masks.digits) && self.at >= 8 && self.at + BLOCK <= self.bytes.len() {
-            self.convert_dense(masks.digits, ends, out)?
+        let filled = if masks.spaces == 0 && !has_long_run(masks.digits) && self.at >= 16 && self.at + BLOCK <= self.bytes.len() {
+            dense(self, masks.digits, ends, out)?
         } else {
             self.convert(starts, ends, out)?
         };
@@ -119,36 +142,44 @@ impl<'a> Ints<'a> {
         Ok(filled)
     }
 
-    /// The same for a whole block of digits and single commas, no number of which has more than 8 digits in it: what V8 has written since it
+    /// The same for a whole block of digits and single commas, no number of which has more than 16 digits in it: what V8 has written since it
     /// writes lists in one line. Every byte that is no digit ends a number, or begins the block.
-    #[inline]
-    fn convert_dense(&mut self, digits: u64, mut ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
-        let mut filled = 0;
-        let mut after_comma = 0;
-        if self.in_token {
-            // The open number may be longer than what this block shows of it.
-            let to = ends.trailing_zeros() as usize;
-            if to == BLOCK {
-                return Ok(0);
-            }
-            out[0] = number(self.bytes, self.token_from, self.at + to)?;
-            (filled, after_comma, ends) = (1, to as u32 + 1, ends & (ends - 1));
-        } else {
-            after_comma += (!digits).trailing_ones();
-        }
+    #[inline(always)]
+    fn convert_dense(&mut self, digits: u64, ends: u64, out: &mut [u64]) -> Result<usize, ReadError> {
+        let Some((filled, mut after_comma, mut ends)) = self.open_number(digits, ends, out)? else { return Ok(0) };
         let count = ends.count_ones() as usize;
-        // SAFETY: the caller has made sure that 8 bytes stand before the block and the block lies within the file's bytes.
+        // SAFETY: the caller has made sure that 16 bytes stand before the block and the block lies within the file's bytes.
         let block = unsafe { self.bytes.as_ptr().add(self.at) };
         for slot in &mut out[filled..filled + count] {
             let to = ends.trailing_zeros();
-            // SAFETY: `to` is below 64, so that these are 8 bytes between 8 before the block and its end.
-            let text = u64::from_le_bytes(unsafe { block.add(to as usize).sub(8).cast::<[u8; 8]>().read() });
-            *slot = value_of(text, (to - after_comma) as usize);
+            // SAFETY: `to` is below 64, so that these are 8 bytes between 16 before the block and its end.
+            let text = |to: u32| u64::from_le_bytes(unsafe { block.offset(to as isize - 8).cast::<[u8; 8]>().read() });
+            let length = (to - after_comma) as usize;
+            *slot = value_of(text(to), length.min(8));
+            if length > 8 {
+                // SAFETY: as above; the number has more than 8 digits in this block, so that its upper ones end within it.
+                *slot += 100_000_000 * value_of(text(to - 8), length - 8);
+            }
             after_comma = to + 1;
             ends &= ends - 1;
         }
         self.token_from = self.at + after_comma as usize;
         Ok(filled + count)
+    }
+
+    /// Begins a dense block: the number that was open when it began, which may be longer than what the block shows of it; how many that makes, where the next
+    /// begins, and the ends that are left. `None` if it does not end here.
+    #[inline(always)]
+    fn open_number(&self, digits: u64, ends: u64, out: &mut [u64]) -> Result<Option<(usize, u32, u64)>, ReadError> {
+        if !self.in_token {
+            return Ok(Some((0, (!digits).trailing_ones(), ends)));
+        }
+        let to = ends.trailing_zeros() as usize;
+        if to == BLOCK {
+            return Ok(None);
+        }
+        out[0] = number(self.bytes, self.token_from, self.at + to)?;
+        Ok(Some((1, to as u32 + 1, ends & (ends - 1))))
     }
 
     /// The block in which the list ends, or breaks: its bytes before the first that belongs to no list of integers.
@@ -224,12 +255,13 @@ fn value_of(text: u64, digits: usize) -> u64 {
     low.wrapping_add(high) >> 32
 }
 
-/// Whether nine bits in a row are set.
+/// Whether 17 bits in a row are set.
 #[inline]
 fn has_long_run(mut bits: u64) -> bool {
     bits &= bits << 1;
     bits &= bits << 2;
     bits &= bits << 4;
+    bits &= bits << 8;
     bits & bits << 1 != 0
 }
 
@@ -269,12 +301,10 @@ mod tests {
     /// All numbers of a list that begins behind `before` and its bracket.
     fn read(before: &str, list: &str) -> Result<(Vec<u64>, usize), ReadError> {
         let text = format!("{before}[{list}");
-        let ints = Ints::new(text.as_bytes(), before.len() + 1);
-        let read = read_by(ints.clone());
-        #[cfg(target_arch = "x86_64")]
-        if ints.wide {
-            let portable = read_by(Ints { wide: false, ..ints });
-            assert_eq!(format!("{read:?}"), format!("{portable:?}"), "{text:?}");
+        let by = |instructions| read_by(Ints::new(text.as_bytes(), before.len() + 1, Some(instructions)));
+        let read = by(Instructions::Portable);
+        for instructions in Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable()) {
+            assert_eq!(format!("{read:?}"), format!("{:?}", by(instructions)), "{instructions:?} {text:?}");
         }
         read
     }

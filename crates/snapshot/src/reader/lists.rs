@@ -21,7 +21,7 @@ impl Names {
 
 /// Calls `each` with the rows of a list of `fields` numbers each.
 fn rows(bytes: &[u8], at: usize, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
-    let mut ints = Ints::new(bytes, at);
+    let mut ints = Ints::new(bytes, at, None);
     let width = fields.max(1);
     let mut buffer = vec![0; width * 64 + ints::FILL_ROOM];
     let (mut held, mut row) = (0, 0);

@@ -4,13 +4,13 @@
 //! With two threads the second reads `edges` while the first reads `nodes`: no number has a bracket, so that the end of the first list is
 //! one search away. If anything about that fails, the file is read in order, so that the first error is the same however many threads there are.
 
-use super::ReadOptions;
 use super::cursor::Cursor;
 use super::ints::{self, FILL_ROOM, Ints};
+use super::{Instructions, ReadOptions};
 use crate::columns;
 use crate::graph::Graph;
 use crate::meta::{EdgeType, Header, NodeType, field};
-use crate::phase::{OnPhase, ended};
+use crate::phase::ended;
 use crate::{ReadError, graph::Node};
 
 /// Rows that are converted before they are distributed to columns: small enough for the first cache.
@@ -68,10 +68,11 @@ pub(super) fn strings_expected(largest: &Largest, rest: usize) -> usize {
 fn for_rows(
     bytes: &[u8],
     at: usize,
+    instructions: Option<Instructions>,
     (what, fields, count): (&str, usize, usize),
     mut chunk: impl FnMut(usize, &[u64]) -> Result<(), ReadError>,
 ) -> Result<usize, ReadError> {
-    let mut ints = Ints::new(bytes, at);
+    let mut ints = Ints::new(bytes, at, instructions);
     let mut buffer = vec![0u64; fields * ROWS_AT_ONCE + FILL_ROOM];
     let (mut held, mut row) = (0, 0);
     loop {
@@ -108,10 +109,10 @@ pub(super) fn nodes(
     largest: &mut Largest,
 ) -> Result<(usize, Option<(usize, Edges)>), ReadError> {
     let edges_at = if options.threads > 1 { edges_begin(bytes, at) } else { None };
-    let Some(edges_at) = edges_at else { return Ok((read_nodes(bytes, at, header, graph, largest)?, None)) };
+    let Some(edges_at) = edges_at else { return Ok((read_nodes(bytes, at, header, options.instructions, graph, largest)?, None)) };
     std::thread::scope(|scope| {
-        let ahead = scope.spawn(|| edges(bytes, edges_at, header, options.on_phase).ok());
-        let end = read_nodes(bytes, at, header, graph, largest);
+        let ahead = scope.spawn(|| edges(bytes, edges_at, header, options).ok());
+        let end = read_nodes(bytes, at, header, options.instructions, graph, largest);
         let ahead = ahead.join().ok().flatten();
         Ok((end?, ahead))
     })
@@ -179,7 +180,14 @@ impl Types {
     }
 }
 
-fn read_nodes(bytes: &[u8], at: usize, header: &Header, graph: &mut Graph, largest: &mut Largest) -> Result<usize, ReadError> {
+fn read_nodes(
+    bytes: &[u8],
+    at: usize,
+    header: &Header,
+    instructions: Option<Instructions>,
+    graph: &mut Graph,
+    largest: &mut Largest,
+) -> Result<usize, ReadError> {
     let fields = NodeFields::of(header);
     let count = header.node_count as usize;
     let types = Types::of(NodeType::table(&header.meta.node_types).into_iter().map(|node_type| node_type.0));
@@ -196,7 +204,7 @@ fn read_nodes(bytes: &[u8], at: usize, header: &Header, graph: &mut Graph, large
     let (mut edge, mut largest_name) = (0u64, 0u64);
     let width = header.meta.node_fields.len();
     let places = [fields.node_type, fields.name, fields.id, fields.self_size, fields.edge_count];
-    let end = for_rows(bytes, at, ("nodes", width, count), |first, rows| {
+    let end = for_rows(bytes, at, instructions, ("nodes", width, count), |first, rows| {
         let mut wrong = false;
         let columns = graph.node_types[first..].iter_mut().zip(&mut graph.node_names[first..]).zip(&mut graph.ids[first..]);
         let columns = columns.zip(&mut graph.self_sizes[first..]).zip(&mut graph.first_edges[first..]).zip(first..);
@@ -269,7 +277,7 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
 }
 
 /// Reads `edges`.
-pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, on_phase: Option<OnPhase>) -> Result<(usize, Edges), ReadError> {
+pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, options: &ReadOptions) -> Result<(usize, Edges), ReadError> {
     let names = &header.meta.edge_fields;
     let [node_type, name, target] = ["type", "name_or_index", "to_node"].map(|name| field(names, name).unwrap_or(0));
     let types = Types::of(EdgeType::table(&header.meta.edge_types).into_iter().map(|edge_type| edge_type.0));
@@ -281,7 +289,7 @@ pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, on_phase: Option<O
     let inverse = (1u128 << 64).div_ceil(u128::from(node_fields));
     // One more than the largest number of a name.
     let mut names_below = 0;
-    let end = for_rows(bytes, at, ("edges", width, count), |first, rows| {
+    let end = for_rows(bytes, at, options.instructions, ("edges", width, count), |first, rows| {
         let columns = edges.types[first..].iter_mut().zip(&mut edges.names[first..]).zip(&mut edges.targets[first..]);
         let mut wrong = false;
         let distribute = |(((to_type, to_name), to_target), row): (((&mut u8, &mut u32), &mut u32), [u64; 3])| {
@@ -300,7 +308,7 @@ pub(super) fn edges(bytes: &[u8], at: usize, header: &Header, on_phase: Option<O
         if wrong { Err(wrong_edge(bytes, at, header, first, rows)) } else { Ok(()) }
     })?;
     edges.largest_name = (names_below > 0).then(|| (names_below - 1) as u32);
-    ended(on_phase, "edges");
+    ended(options.on_phase, "edges");
     Ok((end, edges))
 }
 
@@ -332,7 +340,7 @@ fn wrong_edge(bytes: &[u8], at: usize, header: &Header, first: usize, rows: &[u6
 pub(super) fn duplicate_id(graph: &Graph) -> Option<usize> {
     // V8 counts ids up; embedders may make them of addresses. Those far out are few and are sorted instead.
     let near = (graph.node_count() as u64 * 64).min(1 << 32);
-    let mut seen = columns::Bits::new(near as usize);
+    let mut seen = columns::Bits::sparse(near as usize);
     let mut far: Vec<(u32, Node)> = Vec::new();
     let mut first = None;
     for (node, id) in graph.ids.iter().enumerate() {

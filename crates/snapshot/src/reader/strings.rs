@@ -2,7 +2,8 @@
 //! time; between strings there is exactly one comma, within them no bare control character, and every escape is one that JSON has.
 //! Characters are decoded when somebody asks ([`crate::Strings`]).
 
-use super::blocks::{self, BLOCK};
+use super::Instructions;
+use super::blocks::{self, BLOCK, Masks, Portable};
 use crate::ReadError;
 
 /// Where strings begin (behind their quote), and where the list ends (behind its bracket).
@@ -25,22 +26,33 @@ struct Scan<'a> {
 }
 
 /// Scans the list whose first byte behind `[` is at `at`. `expected` strings are made room for at once; it must have been bounded.
-pub(crate) fn scan(bytes: &[u8], at: usize, expected: usize) -> Result<Found, ReadError> {
-    let mut scan = Scan { bytes, at, within: 0, escaped: false, after_string: 0, starts: Vec::with_capacity(expected) };
-    loop {
-        if let Some(end) = scan.block()? {
-            scan.starts.shrink_to_fit();
-            return Ok(Found { starts: scan.starts, end });
-        }
+pub(crate) fn scan(bytes: &[u8], at: usize, expected: usize, asked: Option<Instructions>) -> Result<Found, ReadError> {
+    let scan = Scan { bytes, at, within: 0, escaped: false, after_string: 0, starts: Vec::with_capacity(expected) };
+    match Instructions::chosen(asked) {
+        Instructions::Portable => scan.run::<Portable>(),
+        // The memory is the limit here already: 16 bytes at a time are enough.
+        #[cfg(target_arch = "x86_64")]
+        _ => scan.run::<blocks::Sse2>(),
+        #[cfg(not(target_arch = "x86_64"))]
+        _ => scan.run::<Portable>(),
     }
 }
 
 impl Scan<'_> {
+    fn run<M: Masks>(mut self) -> Result<Found, ReadError> {
+        loop {
+            if let Some(end) = self.block::<M>()? {
+                self.starts.shrink_to_fit();
+                return Ok(Found { starts: self.starts, end });
+            }
+        }
+    }
+
     /// One block; the place behind the list's bracket if it is in it.
     #[inline]
-    fn block(&mut self) -> Result<Option<usize>, ReadError> {
+    fn block<M: Masks>(&mut self) -> Result<Option<usize>, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);
-        let masks = blocks::strings(&block);
+        let masks = M::strings(&block);
         let escaped = if masks.backslashes == 0 { u64::from(std::mem::take(&mut self.escaped)) } else { self.escapes(masks.backslashes)? };
         let quotes = masks.quotes & !escaped;
         // From an opening quote (set) to before the closing one.
@@ -48,9 +60,9 @@ impl Scan<'_> {
         let opens = quotes & within;
         let closes = quotes & !within;
         let outside = !(within | closes);
-        let commas = blocks::commas(&block) & outside;
+        let commas = M::equal(&block, b',') & outside;
         let rest = outside & !commas;
-        let stops = if rest == 0 { 0 } else { rest & !blocks::spaces(&block) };
+        let stops = if rest == 0 { 0 } else { rest & !M::spaces(&block) };
         let before = if stops == 0 { !0 } else { (stops & stops.wrapping_neg()) - 1 };
         let turns = blocks::parity(commas | opens) ^ self.after_string;
         let misplaced = (opens & !turns | commas & turns | masks.controls & within) & before;
@@ -141,8 +153,13 @@ mod tests {
 
     fn read(before: usize, list: &str) -> Result<(Vec<String>, usize), ReadError> {
         let text = format!("{}[{list}", " ".repeat(before));
-        let found = scan(text.as_bytes(), before + 1, 0)?;
-        let strings = found.starts.iter().map(|from| {
+        let by = |instructions| scan(text.as_bytes(), before + 1, 0, Some(instructions)).map(|found| (found.starts, found.end));
+        let portable = by(Instructions::Portable);
+        for instructions in Instructions::ALL.into_iter().filter(|instructions| instructions.is_usable()) {
+            assert_eq!(by(instructions), portable, "{instructions:?} {text:?}");
+        }
+        let (starts, end) = portable?;
+        let strings = starts.iter().map(|from| {
             let from = *from as usize;
             let mut at = from;
             while text.as_bytes()[at] != b'"' {
@@ -150,7 +167,7 @@ mod tests {
             }
             text[from..at].to_owned()
         });
-        Ok((strings.collect(), found.end))
+        Ok((strings.collect(), end))
     }
 
     proptest! {

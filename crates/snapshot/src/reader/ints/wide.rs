@@ -12,7 +12,7 @@ use std::arch::x86_64::*;
 const DIGITS_MAX: usize = 16;
 
 /// Whether this processor can.
-pub(super) fn usable() -> bool {
+pub(in crate::reader) fn usable() -> bool {
     std::arch::is_x86_feature_detected!("avx512f")
         && std::arch::is_x86_feature_detected!("avx512bw")
         && std::arch::is_x86_feature_detected!("avx512vbmi")

@@ -1,0 +1,53 @@
+//! Which instructions a list is read with. The best that the processor has are taken by themselves; the others can be asked for, to measure what a machine without
+//! the newest ones would take, and to test that all give the same columns and the same errors.
+
+/// A way to find and convert numbers and strings. All give the same results.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Instructions {
+    /// Whatever Rust's target has; the same source for every processor.
+    Portable,
+    /// 16 bytes at a time; every x86-64 has it.
+    Sse2,
+    /// 32 bytes at a time, with the bit instructions that came with it (Haswell, Zen).
+    Avx2,
+    /// 64 bytes and eight numbers at a time: AVX-512 with VBMI2 (Ice Lake, Zen 4).
+    Avx512,
+}
+
+impl Instructions {
+    /// All, the best last.
+    pub const ALL: [Instructions; 4] = [Instructions::Portable, Instructions::Sse2, Instructions::Avx2, Instructions::Avx512];
+
+    /// The best that this processor has.
+    pub fn best() -> Instructions {
+        let usable = Instructions::ALL.into_iter().rev().find(|instructions| instructions.is_usable());
+        usable.unwrap_or(Instructions::Portable)
+    }
+
+    /// Whether this processor has them.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_usable(self) -> bool {
+        match self {
+            Instructions::Portable | Instructions::Sse2 => true,
+            Instructions::Avx2 => {
+                std::arch::is_x86_feature_detected!("avx2")
+                    && std::arch::is_x86_feature_detected!("bmi1")
+                    && std::arch::is_x86_feature_detected!("bmi2")
+                    && std::arch::is_x86_feature_detected!("lzcnt")
+                    && std::arch::is_x86_feature_detected!("popcnt")
+            }
+            Instructions::Avx512 => super::ints::wide::usable(),
+        }
+    }
+
+    /// Whether this processor has them.
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_usable(self) -> bool {
+        self == Instructions::Portable
+    }
+
+    /// What was asked for if the processor has it, else the best it has.
+    pub(crate) fn chosen(asked: Option<Instructions>) -> Instructions {
+        asked.filter(|asked| asked.is_usable()).unwrap_or_else(Instructions::best)
+    }
+}
