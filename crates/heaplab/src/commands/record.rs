@@ -2,7 +2,7 @@
 
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
-use heaplab_findings::words::plural;
+use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::{mark::spool_of, output, session};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
@@ -161,8 +161,8 @@ fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
         bar.set_message(format!(
             "recording: {}, {} lines of log ({})",
             plural(progress.jvms as u64, "JVM"),
-            recording::count(progress.lines),
-            recording::bytes(progress.log_bytes)
+            count(progress.lines),
+            bytes(progress.log_bytes)
         ));
     })?;
     bar.finish_and_clear();
@@ -180,10 +180,10 @@ fn session_rate() -> impl FnMut(&heaplab_record::drain::Totals) -> String {
         before = (now, totals.events);
         format!(
             "recording: {} events ({}/s), about {} live, spool {}",
-            recording::count(totals.events),
-            recording::count(rate as u64),
-            recording::bytes(totals.live_bytes_estimate),
-            recording::bytes(totals.spool_bytes)
+            count(totals.events),
+            count(rate as u64),
+            bytes(totals.live_bytes_estimate),
+            bytes(totals.spool_bytes)
         )
     }
 }

@@ -1,6 +1,7 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
 use anyhow::{Context, Result};
+use heaplab_findings::words::{bytes, count};
 use heaplab_record::finish::{self, Finished, Options, Progress};
 use heaplab_record::{output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -147,44 +148,4 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
     );
     eprintln!("heaplab: next: heaplab report {}", recorded.output.display());
     Ok(())
-}
-
-/// A number with thousands apart: 2,483,112.
-pub fn count(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (place, digit) in digits.chars().enumerate() {
-        if place > 0 && (digits.len() - place).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
-}
-
-/// Bytes in the unit that a person would choose: "12.3 MiB".
-pub fn bytes(number: u64) -> String {
-    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
-    if number < 1024 {
-        return format!("{number} bytes");
-    }
-    let mut value = number as f64 / 1024.0;
-    let mut unit = 0;
-    while value >= 1000.0 && unit + 1 < UNITS.len() {
-        value /= 1024.0;
-        unit += 1;
-    }
-    format!("{value:.1} {}", UNITS[unit])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_are_readable() {
-        assert_eq!([0, 999, 1000, 2_483_112].map(count), ["0", "999", "1,000", "2,483,112"]);
-        assert_eq!([0, 1023, 1024, 5 << 20].map(bytes), ["0 bytes", "1023 bytes", "1.0 KiB", "5.0 MiB"]);
-        assert_eq!(bytes(u64::MAX), "16384.0 PiB");
-    }
 }

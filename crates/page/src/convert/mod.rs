@@ -8,11 +8,10 @@ mod processes;
 mod replay;
 mod sizes;
 mod timeline;
-mod words;
 
 use crate::{compose::shorten, limits, model};
 use heaplab_experiment::results::Results;
-use heaplab_findings::Findings;
+use heaplab_findings::{Findings, words};
 use heaplab_profile::{Lifetime, Profile};
 use heaplab_trace::{bundle::Meta, tables::Tables};
 use names::Names;

@@ -3,6 +3,7 @@
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Comparison, Estimate, HeapResult, Measure, Results, Touch};
 use heaplab_experiment::verdict::plural;
+use heaplab_findings::words::bytes;
 use std::fmt::Write;
 
 /// Columns of a terminal.
@@ -97,16 +98,6 @@ fn range(estimate: Estimate, digits: usize) -> String {
     if low == high { value } else { format!("{value}\n{low} to {high}") }
 }
 
-/// Bytes with a unit and three or four figures.
-pub fn bytes(bytes: u64) -> String {
-    match bytes {
-        0..1024 => format!("{bytes} B"),
-        1024..1_048_576 => format!("{:.1} KiB", bytes as f64 / 1024.0),
-        1_048_576..1_073_741_824 => format!("{:.2} MiB", bytes as f64 / 1_048_576.0),
-        _ => format!("{:.2} GiB", bytes as f64 / 1_073_741_824.0),
-    }
-}
-
 /// `text` in lines of the terminal's width, the first behind `label`.
 fn wrapped(text: &str, label: &str) -> String {
     let mut out = String::from(label);
@@ -138,10 +129,5 @@ mod tests {
         let text = wrapped(&"word ".repeat(60), "Note: ");
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         assert_eq!(text.split_whitespace().filter(|word| *word == "word").count(), 60);
-    }
-
-    #[test]
-    fn bytes_have_units() {
-        assert_eq!([bytes(7), bytes(1536), bytes(3 << 20), bytes(5 << 29)], ["7 B", "1.5 KiB", "3.00 MiB", "2.50 GiB"]);
     }
 }

@@ -4,9 +4,9 @@ use super::file::{Reading, Source};
 use super::pattern::Pattern;
 use super::rows::{label, node_json};
 use super::table::{Table, number, one_line};
-use crate::commands::recording::bytes;
 use anyhow::Result;
 use clap::ValueEnum;
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Interface};
 use heaplab_snapshot::diff::{ClassDiff, Growth, Point, compare, growing};
 use heaplab_snapshot::strings::to_text;
@@ -246,6 +246,6 @@ mod tests {
     fn a_key_tells_its_class() {
         assert_eq!(class_of_key(b",Session"), "Session");
         assert_eq!(class_of_key(b"12,3,4,Session, odd"), "Session, odd");
-        assert_eq!((signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()), ("-1,200", "+5", "-2.0 KiB"));
+        assert_eq!((signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()), ("-1,200", "+5", "-2.00 KiB"));
     }
 }

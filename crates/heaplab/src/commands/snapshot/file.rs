@@ -1,7 +1,7 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
-use crate::commands::recording::bytes;
 use anyhow::{Context, Result};
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
 use heaplab_snapshot::{ReadOptions, Snapshot};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -112,7 +112,7 @@ impl Source {
 pub fn analysed<T>(path: &Path, reading: &Reading, with: impl FnOnce(&Analysis) -> Result<T>) -> Result<T> {
     let source = Source::open(path)?;
     let snapshot = source.read(reading)?;
-    let bar = reading.spinner(format!("analysing {} objects", crate::commands::recording::count(snapshot.graph.node_count() as u64)))?;
+    let bar = reading.spinner(format!("analysing {} objects", heaplab_findings::words::count(snapshot.graph.node_count() as u64)))?;
     let analysis = Analysis::of(&snapshot, &reading.options());
     bar.finish_and_clear();
     with(&analysis)

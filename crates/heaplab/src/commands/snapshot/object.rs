@@ -3,8 +3,8 @@
 use super::one::{OfObject, Says};
 use super::rows::{edge_json, label, node_json, step};
 use super::table::{Table, cut, distance, number};
-use crate::commands::recording::bytes;
 use anyhow::Result;
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node};
 use serde_json::{Map, Value, json};

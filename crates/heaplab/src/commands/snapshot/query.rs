@@ -6,9 +6,9 @@ mod run;
 
 use super::file::{self, Reading};
 use super::table::{Table, cut, distance, number};
-use crate::commands::recording::bytes;
 use crate::output;
 use anyhow::Result;
+use heaplab_findings::words::bytes;
 use plan::{Field, Plan};
 use run::{Answer, Cell};
 use serde_json::{Map, Value, json};

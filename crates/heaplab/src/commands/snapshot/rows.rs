@@ -2,7 +2,7 @@
 
 use super::summary::name;
 use super::table::{cut, distance, one_line};
-use crate::commands::recording::bytes;
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, EdgeType, Node};
 use serde_json::{Value, json};

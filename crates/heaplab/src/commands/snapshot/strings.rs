@@ -2,8 +2,8 @@
 
 use super::file::{self, Reading};
 use super::table::{Table, number, one_line};
-use crate::commands::recording::bytes;
 use anyhow::Result;
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, DuplicateStrings};
 use heaplab_snapshot::strings::{to_text, units};

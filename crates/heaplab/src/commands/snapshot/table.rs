@@ -1,6 +1,6 @@
 //! Columns of text that fit the terminal: the last one gives way.
 
-use crate::commands::recording::{bytes, count};
+use heaplab_findings::words::{bytes, count};
 use heaplab_snapshot::analysis::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 use std::fmt::Write;
 

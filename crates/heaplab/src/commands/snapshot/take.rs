@@ -2,10 +2,10 @@
 
 use super::table::one_line;
 use super::target::Target;
-use crate::commands::recording::{bytes, count};
 use anyhow::Result;
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::{CaptureError, Connection};
+use heaplab_findings::words::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
 use std::io::IsTerminal;

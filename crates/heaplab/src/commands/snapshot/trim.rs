@@ -3,9 +3,9 @@
 use super::file::{self, Reading, Source};
 use super::pattern::Subject;
 use super::table::number;
-use crate::commands::recording::bytes;
 use crate::output;
 use anyhow::{Context, Result};
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::rewrite::{Trimming, trim};
 use heaplab_snapshot::rows::Rows;

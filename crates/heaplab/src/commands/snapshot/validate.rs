@@ -2,8 +2,8 @@
 
 use super::file::{self, Source};
 use super::table::{Table, number};
-use crate::commands::recording::bytes;
 use anyhow::Result;
+use heaplab_findings::words::bytes;
 use heaplab_snapshot::validate::{Report, validate};
 use serde_json::{Value, json};
 use std::fmt::Write;

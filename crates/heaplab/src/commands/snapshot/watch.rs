@@ -3,11 +3,11 @@
 use super::take::{line, taken_json, with_progress};
 use super::target::Target;
 use crate::choose::nanoseconds;
-use crate::commands::recording::bytes;
 use anyhow::{Result, bail};
 use heaplab_capture::take::Request;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
 use heaplab_capture::{CaptureError, Connection};
+use heaplab_findings::words::bytes;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;

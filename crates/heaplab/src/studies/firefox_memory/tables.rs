@@ -1,6 +1,6 @@
 //! Claims that the table of size classes answers: what a request is given, without running anything.
 
-use crate::commands::recording::count;
+use heaplab_findings::words::count;
 use heaplab_size_class::Allocator;
 
 const FIREFOX: Allocator = Allocator::Firefox2011;

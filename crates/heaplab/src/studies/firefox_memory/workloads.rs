@@ -1,9 +1,9 @@
 //! Claims that need a workload: the document's own ones made anew, and the recording of SQLite.
 
 use crate::bundled;
-use crate::commands::recording::count;
 use crate::studies::replayed;
 use anyhow::{Context, Result};
+use heaplab_findings::words::count;
 use heaplab_findings::{Basis, CountsTable, Detectors, Evidence, Findings, Growth, Options};
 use heaplab_profile::{Profile, profile};
 use heaplab_size_class::Allocator;

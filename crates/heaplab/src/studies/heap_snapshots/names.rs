@@ -1,7 +1,7 @@
 //! The document's tables, and how far names stand from their slot under either hash.
 
-use crate::commands::recording::count;
 use anyhow::Result;
+use heaplab_findings::words::count;
 use heaplab_snapshot::names::{Hash, StringsStorage};
 
 /// Numbers from 0 in the table before other names come, as in a heap full of numeric property names.
