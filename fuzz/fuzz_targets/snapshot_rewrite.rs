@@ -5,7 +5,7 @@
 
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Redaction, RewriteError, Target, Trimming, convert, ladder, redact, trim};
+use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, RewriteError, Target, Trimming, convert, ladder, redact, trim};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::validate::validate;
 use libfuzzer_sys::fuzz_target;
@@ -36,7 +36,7 @@ fuzz_target!(|data: &[u8]| {
         check(name, convert(&rows, target, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);
     }
     for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
-        let redaction = Redaction { keep, identifiers: Identifiers::own(), key: [1, 2] };
+        let redaction = Redaction { keep, identifiers: Identifiers::own(), key: Key::new([1; 32]) };
         check("redact", redact(&rows, redaction, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);
     }
     check("ladder", ladder(&rows, 3, Vec::new(), &mut quiet).map(|(bytes, _)| bytes), good);

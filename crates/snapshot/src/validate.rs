@@ -100,7 +100,7 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
         if let Some(range) = rows.range(section) {
             let state = list(&rows, section, range.start as u64, &mut report, progress);
             report.lists.push(state);
-        } else if report.damage.is_none() {
+        } else if report.damage.is_none() && (rows.layout.scopes || !section.is_of_scopes()) {
             report.oddities.push(Oddity::Missing(section));
         }
     }
@@ -125,12 +125,15 @@ fn list(rows: &Rows<'_>, section: Section, offset: u64, report: &mut Report, pro
     };
     let result = match section {
         Section::Nodes => nodes(rows, report, &mut tick),
-        Section::Edges => edges(rows, &mut tick),
-        Section::Strings => strings(rows, &mut tick),
+        Section::Edges => each(rows.edges(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::Strings => each(rows.strings(), |rows| Ok(rows.read()?.is_some().then(|| rows.offset())), &mut tick),
         Section::TraceTree => trace_tree(rows, &mut tick),
-        Section::TraceFunctionInfos => plain::<6>(rows, section, &mut tick),
-        Section::Samples => plain::<2>(rows, section, &mut tick),
-        Section::Locations => locations(rows, &mut tick),
+        Section::TraceFunctionInfos => each(rows.trace_functions(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::Samples => each(rows.samples(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::Locations => each(rows.locations(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::Scopes => each(rows.scopes(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::ScopeContextVars => each(rows.scope_variables(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
+        Section::ScopeUses => each(rows.scope_uses(), |rows| Ok(rows.read()?.map(|_| rows.offset())), &mut tick),
     };
     let counts = rows.counts;
     let declared = match section {
@@ -182,18 +185,10 @@ fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> R
     result
 }
 
-fn edges(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
-    let mut edges = rows.edges();
-    while edges.read()?.is_some() {
-        tick(edges.offset());
-    }
-    Ok(())
-}
-
-fn strings(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
-    let mut strings = rows.strings();
-    while strings.read()?.is_some() {
-        tick(strings.offset());
+/// Reads all of a list's rows; `read` gives where it has come to, or none at the end.
+fn each<R>(mut rows: R, read: impl Fn(&mut R) -> Result<Option<usize>, Damage>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
+    while let Some(at) = read(&mut rows)? {
+        tick(at);
     }
     Ok(())
 }
@@ -206,31 +201,6 @@ fn trace_tree(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage
         }
     }
     Ok(())
-}
-
-fn locations(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
-    let mut locations = rows.locations();
-    while locations.read()?.is_some() {
-        tick(locations.offset());
-    }
-    Ok(())
-}
-
-/// Lists of numbers: names in them must be there.
-fn plain<const N: usize>(rows: &Rows<'_>, section: Section, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
-    let mut numbers = rows.numbers(section);
-    let mut row = [0; N];
-    loop {
-        let at = numbers.offset();
-        if !numbers.row(&mut row)? {
-            return Ok(());
-        }
-        if section == Section::TraceFunctionInfos {
-            rows.name(row[1], at)?;
-            rows.name(row[2], at)?;
-        }
-        tick(numbers.offset());
-    }
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Options};
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Redaction, Target, Trimming, convert, ladder, redact, trim};
+use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, Target, Trimming, convert, ladder, redact, trim};
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::validate::validate;
 use serde_json::Value;
@@ -36,7 +36,7 @@ fn classes(bytes: &[u8]) -> Vec<String> {
 }
 
 fn redacted(bytes: &[u8]) -> Vec<u8> {
-    let redaction = Redaction { keep: Keep::Identifiers, identifiers: Identifiers::own(), key: [3, 4] };
+    let redaction = Redaction { keep: Keep::Identifiers, identifiers: Identifiers::own(), key: Key::new([3; 32]) };
     redact(&Rows::find(bytes).unwrap(), redaction, Vec::new(), &mut quiet).unwrap().0
 }
 
@@ -52,21 +52,62 @@ fn trimmed(bytes: &[u8], class: &str) -> (Vec<u8>, usize) {
 }
 
 #[test]
-fn a_file_of_node_comes_out_to_the_byte() {
+fn a_real_file_comes_out_to_the_byte() {
     for name in FILES {
         let bytes = unpacked(name);
         let (same, _) = convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
-        if name == "chromium-dom" {
-            // Scopes and a location's script object are left out.
-            let from = |bytes: &[u8]| String::from_utf8(bytes[memchr::memmem::find(bytes, b"\"nodes\"").unwrap()..].to_vec()).unwrap();
-            let until = |text: &str| text[..text.find("\"locations\"").unwrap()].to_owned();
-            assert_eq!(until(&from(&same)), until(&from(&bytes)));
-        } else {
-            assert!(same == bytes, "{name}");
-        }
+        assert!(same == bytes, "{name}");
         let report = validate(&bytes, &mut quiet);
         assert!(report.is_good() && report.oddities.is_empty(), "{name}: {report:?}");
     }
+}
+
+/// Scopes, their variables, their uses.
+fn scopes(bytes: &[u8]) -> (u64, u64, u64) {
+    let rows = Rows::find(bytes).unwrap();
+    let (mut scopes, mut all) = (rows.scopes(), (0, 0, 0));
+    while let Some(scope) = scopes.read().unwrap() {
+        all = (all.0 + 1, all.1 + scope.context_vars, all.2 + scope.uses);
+    }
+    all
+}
+
+#[test]
+fn scopes_go_where_their_scripts_go() {
+    let bytes = unpacked("chromium-dom");
+    let all = scopes(&bytes);
+    assert!(all.0 > 3 && all.1 > 0 && all.2 > 0, "{all:?}");
+    let (tall, _) = ladder(&Rows::find(&bytes).unwrap(), 3, Vec::new(), &mut quiet).unwrap();
+    assert_eq!(scopes(&tall), (3 * all.0, 3 * all.1, 3 * all.2));
+    assert_eq!(scopes(&redacted(&bytes)), all);
+    let (small, _) = trimmed(&bytes, "Detached <div>");
+    assert!(scopes(&small).0 <= all.0);
+    for new in [tall, small] {
+        let report = validate(&new, &mut quiet);
+        assert!(report.is_good(), "{report:?}");
+    }
+}
+
+const COMPUTED: &str = "
+const name = number => ['alice', 'example', number].join('_');
+const held = {[name(1)]() { return 1; }, [name(2)]: () => 2, [name(3)]: class {}, [name(4)]: function () {}};
+class Written { static [name(5)]() {} [name(6)]() {} }
+const renamed = Object.defineProperty(function () {}, 'name', {value: name(7)});
+globalThis.held = {held, Written, renamed, bound: held[name(2)].bind(null), made: new held[name(3)](), writtenInSource() {}};
+require('v8').writeHeapSnapshot(process.argv[1]);";
+
+#[test]
+fn names_that_a_program_computed_do_not_survive() {
+    let Some((node, _)) = judge() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.heapsnapshot");
+    let output = Command::new(node).args(["-e", COMPUTED]).arg(&path).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let bytes = std::fs::read(&path).unwrap();
+    let has = |bytes: &[u8], text: &str| memchr::memmem::find(bytes, text.as_bytes()).is_some();
+    assert!((1..=7).all(|number| has(&bytes, &format!("alice_example_{number}"))), "the snapshot has them");
+    let new = redacted(&bytes);
+    assert!(!has(&new, "alice") && has(&new, "\"writtenInSource\""));
 }
 
 #[test]

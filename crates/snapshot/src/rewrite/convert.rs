@@ -1,10 +1,11 @@
 //! `convert`: the same heap in other columns, types or line ends.
 //!
 //! Readers differ: some ask for `trace_node_id`, some for `detachedness`, line tools want a row a line, and a file that another program wrote may lack
-//! lists. What a target does not name changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8
+//! lists. A Node's columns have no place for Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8
 //! becomes `hidden`, and types of other programs are added behind V8's. What comes out has every list, in the order that DevTools reads.
 
-use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use super::small_lists::{Places, copy_small_lists};
+use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::rows::Rows;
 use crate::write::{EdgeName, Layout, NODE_TYPES, Node, Rows as LineEnds, Writer, Written};
 use std::io::Write;
@@ -92,6 +93,7 @@ pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Pro
         writer.edge(edge.from, edge_types[usize::from(edge.edge_type)], name, edge.to)?;
         ticker.tick();
     }
-    copy_small_lists(rows, &mut writer, |_, name| Ok(of_file[name.0 as usize]), |node, places| places.push(node))?;
+    let places = Places { copies: 1, of: |node, _| Some(node) };
+    copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
     Ok(writer.finish()?)
 }

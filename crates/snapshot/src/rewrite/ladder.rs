@@ -5,7 +5,8 @@
 //! hold ids) with it. Hence: nodes 1 + k(n-1), edges k e, size k times that of the nodes but the root; of each class k times the
 //! count, shallow and retained size; distances as they were.
 
-use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use super::small_lists::{Places, copy_small_lists};
+use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::names::StringId;
 use crate::rows::Rows;
 use crate::write::{Counts, EdgeName, Node, Writer, Written};
@@ -78,11 +79,9 @@ pub fn ladder<W: Write>(rows: &Rows<'_>, copies: u64, sink: W, progress: Progres
             }
         }
     }
-    let places = |node, places: &mut Vec<u64>| match node {
-        0 => places.push(0),
-        _ => places.extend((0..copies).map(|copy| place(node, copy))),
-    };
-    copy_small_lists(rows, &mut writer, |_, name| Ok(of_file[name.0 as usize]), places)?;
+    // The root is one, whatever the copies.
+    let places = Places { copies, of: |node, copy| (node > 0 || copy == 0).then(|| place(node, copy)) };
+    copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
     let (sink, written) = writer.finish()?;
     let self_size_bytes = sizes.0 + sizes.1 * copies;
     Ok((sink, Ladder { nodes: counts.nodes, edges: counts.edges, self_size_bytes, written }))

@@ -4,8 +4,9 @@ use super::*;
 use crate::Snapshot;
 use crate::analysis::{Analysis, Options};
 use crate::names::Hash;
+use crate::rows::Rows;
 use crate::validate::validate;
-use crate::write::{Counts, EdgeName, Layout, Node, edge_type};
+use crate::write::{Counts, EdgeName, Layout, Node, Scope, Writer, edge_type};
 
 /// A heap with every kind of list: a root, a class twice, a string, a WeakMap pair.
 pub(super) fn heap() -> Vec<u8> {
@@ -73,6 +74,64 @@ fn every_target_is_the_same_heap() {
     }
     let (same, _) = convert(&Rows::find(&bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).unwrap();
     assert_eq!(same, bytes);
+}
+
+#[test]
+fn fields_are_found_by_their_names() {
+    let mut text = String::from_utf8(heap()).unwrap();
+    for (usual, permuted) in [
+        (
+            r#"["function_id","name","script_name","script_id","line","column"]"#,
+            r#"["name","column","function_id","more","script_id","script_name","line"]"#,
+        ),
+        (r#""trace_function_infos":[1,6,2,2,3,4"#, r#""trace_function_infos":[6,4,1,99,2,2,3"#),
+        (r#"["id","function_info_index","count","size","children"]"#, r#"["size","id","count","function_info_index","more","children"]"#),
+        (r#""trace_tree":[1,0,5,6,[]"#, r#""trace_tree":[6,1,5,0,99,[]"#),
+        (r#"["timestamp_us","last_assigned_id"]"#, r#"["last_assigned_id","more","timestamp_us"]"#),
+        (r#""samples":[0,9"#, r#""samples":[9,99,0"#),
+        (r#"["object_index","script_id","line","column"]"#, r#"["column","more","line","object_index","script_id"]"#),
+        (r#""locations":[7,2,3,4"#, r#""locations":[4,99,3,7,2"#),
+        (r#"["type","name_or_index","to_node"]"#, r#"["to_node","type","name_or_index"]"#),
+    ] {
+        assert!(text.contains(usual), "{usual} is not in {text}");
+        text = text.replace(usual, permuted);
+    }
+    let (start, end) = (text.find("\"edges\":[").unwrap() + 9, text.find("],\n\"trace_function_infos\"").unwrap());
+    let numbers: Vec<&str> = text[start..end].split(',').map(str::trim).collect();
+    let edges: Vec<String> = numbers.chunks(3).map(|row| format!("{},{},{}", row[2], row[0], row[1])).collect();
+    text.replace_range(start..end, &edges.join(","));
+    assert!(validate(text.as_bytes(), &mut quiet).is_good(), "{:?}", validate(text.as_bytes(), &mut quiet));
+    let (same, _) = convert(&Rows::find(text.as_bytes()).unwrap(), Target::Lines, Vec::new(), &mut quiet).unwrap();
+    assert_eq!(String::from_utf8(same).unwrap(), String::from_utf8(heap()).unwrap());
+    for (from, to) in
+        [("\"timestamp_us\"", "\"time\""), ("\"script_name\"", "\"script\""), ("\"children\"", "\"calls\""), ("\"line\"", "\"row\"")]
+    {
+        let damage = Rows::find(text.replace(from, to).as_bytes()).unwrap_err().to_string();
+        assert!(damage.contains("_fields"), "{damage}");
+    }
+}
+
+#[test]
+fn scopes_that_do_not_belong_together_are_damage() {
+    let layout = Layout { scopes: true, ..Layout::node_24() };
+    let file = |context_vars, uses| {
+        let mut writer = Writer::new(Vec::new(), layout.clone(), Counts { nodes: 1, ..Counts::default() }, Hash::Mixed).unwrap();
+        let name = writer.string("variable").unwrap();
+        writer.node(&Node::new(9, name, 1, 0)).unwrap();
+        writer.scope(Scope { script: 0, id: -2, depth: 0, context_vars, uses }).unwrap();
+        writer.scope_context_var(name).unwrap();
+        writer.scope_use(-2, 0).unwrap();
+        writer.finish().unwrap().0
+    };
+    let bytes = file(1, 1);
+    assert!(bytes.windows(22).any(|piece| piece == b"\"scopes\":[0,-2,0,1,1],"), "{}", String::from_utf8_lossy(&bytes));
+    let same = |bytes: &[u8]| convert(&Rows::find(bytes).unwrap(), Target::Same, Vec::new(), &mut quiet).map(|(bytes, _)| bytes);
+    assert_eq!(same(&bytes).unwrap(), bytes);
+    for (context_vars, uses) in [(0, 1), (2, 1), (1, 0), (1, 2), (u32::MAX.into(), 1)] {
+        assert!(matches!(same(&file(context_vars, uses)), Err(RewriteError::Scopes)), "{context_vars} {uses}");
+    }
+    let node = convert(&Rows::find(&bytes).unwrap(), Target::Node24, Vec::new(), &mut quiet).unwrap().0;
+    assert!(!String::from_utf8(node).unwrap().contains("scope"));
 }
 
 #[test]

@@ -6,7 +6,8 @@
 //! What an object asked for retained in the original it retains in the trimmed file. It may retain more there: what other
 //! holders shared with it, where those holders were not kept. [`Trimmed`] counts what was left out.
 
-use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use super::small_lists::{Places, copy_small_lists};
+use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::analysis::{Analysis, NO_DISTANCE};
 use crate::graph::{Node as GraphNode, Retainers};
 use crate::names::{Hash, StringId, StringsStorage};
@@ -102,7 +103,8 @@ pub fn trim<W: Write>(
         };
         writer.edge(u64::from(from), edge.edge_type, name, u64::from(to))?;
     }
-    copy_small_lists(rows, &mut writer, name, |node, places| places.extend(Some(new(node)).filter(|new| *new != u32::MAX).map(u64::from)))?;
+    let places = Places { copies: 1, of: |node, _| Some(new(node)).filter(|new| *new != u32::MAX).map(u64::from) };
+    copy_small_lists(rows, &mut writer, |strings, text, _| name(strings, text), places)?;
     let (sink, written) = writer.finish()?;
     Ok((sink, Trimmed { nodes: (counts.nodes, rows.counts.nodes), edges: (counts.edges, rows.counts.edges), written }))
 }

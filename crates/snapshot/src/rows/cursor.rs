@@ -66,6 +66,14 @@ impl<'a> Cursor<'a> {
         Ok(number)
     }
 
+    /// A number that may be below zero.
+    pub(super) fn signed(&mut self) -> Result<i64, Damage> {
+        let below = self.take(b'-');
+        let start = self.at;
+        let number = i64::try_from(self.number()?).map_err(|_| Damage::at(self.bytes, start, "a number below 2^63"))?;
+        Ok(if below { -number } else { number })
+    }
+
     /// The inside of a string, escapes and all. Escapes are checked.
     pub(super) fn raw_string(&mut self) -> Result<&'a [u8], Damage> {
         self.expect(b'"', "a string")?;

@@ -2,13 +2,10 @@
 
 use super::cursor::Cursor;
 use super::damage::Damage;
-use crate::meta::named_twice;
+use super::header::{Columns, ScopeColumns, header};
 use crate::names::StringId;
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 use std::ops::Range;
-
-/// More columns than any file has.
-pub(super) const COLUMNS_MAX: usize = 16;
 
 /// A snapshot whose lists have been found. Rows are read with [`Rows::nodes`] and its sisters.
 #[derive(Clone, Debug)]
@@ -20,14 +17,21 @@ pub struct Rows<'a> {
     pub counts: Counts,
     /// Its node columns; none for those that are not known here.
     pub(super) columns: Vec<Option<NodeField>>,
-    pub(super) edge_columns: usize,
-    /// Where type, name and end stand in an edge's row.
-    pub(super) edge_at: [usize; 3],
+    /// Type, name and end.
+    pub(super) edge_columns: Columns<3>,
     pub(super) indexed: [bool; 256],
-    pub(super) location_columns: usize,
-    /// Where the object, script, line and column stand in a location's row.
-    pub(super) location_at: [usize; 4],
-    pub(super) ranges: [Option<Range<usize>>; 7],
+    /// Function, name, script name, script, line and column.
+    pub(super) trace_function_columns: Columns<6>,
+    /// Id, function, count and size; the children are last.
+    pub(super) trace_node_columns: Columns<4>,
+    /// Time and last id.
+    pub(super) sample_columns: Columns<2>,
+    /// Object, script, line and column.
+    pub(super) location_columns: Columns<4>,
+    /// The script's node, where a location has it.
+    pub(super) script_object_at: Option<usize>,
+    pub(super) scope_columns: Option<ScopeColumns>,
+    pub(super) ranges: [Option<Range<usize>>; Section::ALL.len()],
     pub(super) string_count: u64,
 }
 
@@ -132,7 +136,9 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), Damage> 
         let key_at = cursor.at;
         let key = cursor.raw_string()?;
         cursor.expect(b':', "a colon")?;
-        let Some(section) = Section::ALL.into_iter().find(|section| section.key().as_bytes() == key) else {
+        // Scopes whose fields are not known are passed like any other list that nobody knows.
+        let is_known = |section: &Section| section.key().as_bytes() == key && (rows.scope_columns.is_some() || !section.is_of_scopes());
+        let Some(section) = Section::ALL.into_iter().find(is_known) else {
             cursor.skip_value()?;
             continue;
         };
@@ -159,7 +165,7 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), Damage> 
     // What is sized by a count is then bounded by the file.
     let node_bytes = rows.range(Section::Nodes).map_or(0, |range| range.len() as u64);
     let edge_bytes = rows.range(Section::Edges).map_or(0, |range| range.len() as u64);
-    if rows.counts.nodes > node_bytes / rows.node_columns() || rows.counts.edges > edge_bytes / rows.edge_columns as u64 {
+    if rows.counts.nodes > node_bytes / rows.node_columns() || rows.counts.edges > edge_bytes / rows.edge_columns.width as u64 {
         return Err(Damage::at(bytes, 0, "a header whose counts fit the lists"));
     }
     cursor.expect(b'}', "the end of the snapshot")?;
@@ -203,104 +209,4 @@ fn line_ends(bytes: &[u8], start: usize, columns: usize) -> LineEnds {
         Some((comma, _)) if bytes[start + comma - 1] == b'\n' => LineEnds::OnePerLine,
         _ => LineEnds::OneLine,
     }
-}
-
-/// The `snapshot` object.
-fn header<'a>(cursor: &mut Cursor<'a>) -> Result<Rows<'a>, Damage> {
-    let start = cursor.at;
-    let [mut node_fields, mut edge_fields, mut location_fields, mut node_types, mut edge_types] = [const { Vec::new() }; 5];
-    let (mut nodes, mut edges, mut counts, mut native) = (None, None, Counts::default(), None);
-    cursor.object(&mut |cursor, key| match key {
-        "meta" => cursor.object(&mut |cursor, key| match key {
-            "node_fields" => cursor.strings(0, &mut |_, name| node_fields.push(name)),
-            "edge_fields" => cursor.strings(0, &mut |_, name| edge_fields.push(name)),
-            "location_fields" => cursor.strings(0, &mut |_, name| location_fields.push(name)),
-            "node_types" => cursor.strings(0, &mut |depth, name| {
-                if depth == 1 {
-                    node_types.push(name)
-                }
-            }),
-            "edge_types" => cursor.strings(0, &mut |depth, name| {
-                if depth == 1 {
-                    edge_types.push(name)
-                }
-            }),
-            _ => cursor.skip_value().map(|_| ()),
-        }),
-        "node_count" => cursor.number().map(|count| nodes = Some(count)),
-        "edge_count" => cursor.number().map(|count| edges = Some(count)),
-        "trace_function_count" => cursor.number().map(|count| counts.trace_functions = count),
-        "root_index" => match cursor.number()? {
-            0 => Ok(()),
-            _ => Err(cursor.damage("a root that is the first node")),
-        },
-        "extra_native_bytes" => cursor.number().map(|count| native = Some(count)),
-        _ => cursor.skip_value().map(|_| ()),
-    })?;
-    let missing = |expected| Damage::at(cursor.bytes, start, expected);
-    counts.nodes = nodes.ok_or_else(|| missing("a header with node_count"))?;
-    counts.edges = edges.ok_or_else(|| missing("a header with edge_count"))?;
-    let columns =
-        node_columns(&node_fields).ok_or_else(|| missing("a header with the node_fields type, name, id, self_size and edge_count"))?;
-    let edge_at =
-        places(&edge_fields, ["type", "name_or_index", "to_node"]).ok_or_else(|| missing("edge_fields type, name_or_index and to_node"))?;
-    let location_names = ["object_index", "script_id", "line", "column"];
-    if location_fields.is_empty() {
-        location_fields.extend(location_names.map(str::to_owned));
-    }
-    let location_at =
-        places(&location_fields, location_names).ok_or_else(|| missing("location_fields object_index, script_id, line and column"))?;
-    let widest = columns.len().max(edge_fields.len()).max(location_fields.len());
-    if widest > COLUMNS_MAX || node_types.len() > 256 || edge_types.len() > 256 {
-        return Err(missing("a header with at most 16 columns and 256 types"));
-    }
-    if [&node_types, &edge_types].into_iter().any(|names| named_twice(names).is_some()) {
-        return Err(missing("a header that names each type once"));
-    }
-    let layout = Layout {
-        node_fields: columns.iter().flatten().copied().collect(),
-        node_types,
-        edge_types,
-        rows: LineEnds::OneLine,
-        extra_native_bytes: native,
-    };
-    let indexed = indexed(&layout);
-    Ok(Rows {
-        bytes: cursor.bytes,
-        layout,
-        counts,
-        columns,
-        edge_columns: edge_fields.len(),
-        edge_at,
-        indexed,
-        location_columns: location_fields.len(),
-        location_at,
-        ranges: [const { None }; 7],
-        string_count: 0,
-    })
-}
-
-/// Which edge types have an index for a name.
-fn indexed(layout: &Layout) -> [bool; 256] {
-    let mut indexed = [false; 256];
-    ["element", "hidden"].into_iter().filter_map(|name| layout.edge_type(name)).for_each(|number| indexed[usize::from(number)] = true);
-    indexed
-}
-
-/// Columns by name; those that every file needs must be there once.
-fn node_columns(names: &[String]) -> Option<Vec<Option<NodeField>>> {
-    let columns: Vec<Option<NodeField>> = names.iter().map(|name| NodeField::of_name(name)).collect();
-    let needed = [NodeField::Type, NodeField::Name, NodeField::Id, NodeField::SelfSize, NodeField::EdgeCount];
-    let once = |field| columns.iter().filter(|column| **column == Some(field)).count() == 1;
-    let twice = NodeField::ALL.into_iter().any(|field| columns.iter().filter(|column| **column == Some(field)).count() > 1);
-    (!twice && needed.into_iter().all(once)).then_some(columns)
-}
-
-/// Where the fields of those names stand.
-fn places<const N: usize>(fields: &[String], names: [&str; N]) -> Option<[usize; N]> {
-    let mut places = [0; N];
-    for (place, name) in places.iter_mut().zip(names) {
-        *place = fields.iter().position(|field| field == name)?;
-    }
-    Some(places)
 }

@@ -8,11 +8,14 @@
 mod cursor;
 mod damage;
 mod find;
+mod header;
+mod scopes;
 
 pub(crate) use cursor::unescape;
 pub use damage::Damage;
 pub(crate) use find::Located;
 pub use find::Rows;
+pub use scopes::{ScopeRows, ScopeUseRows, ScopeVariableRows};
 
 use crate::names::StringId;
 use crate::write::{EdgeName, Node, NodeField, Section};
@@ -36,12 +39,74 @@ pub struct EdgeRow {
 pub struct LocationRow {
     /// Ordinal of the node.
     pub node: u64,
-    /// The script.
+    /// The script's number.
     pub script_id: u64,
+    /// Ordinal of the script's node, where the file tells it; else the root's.
+    pub script: u64,
     /// From 0.
     pub line: u64,
     /// From 0.
     pub column: u64,
+}
+
+/// A function in which objects were allocated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TraceFunctionRow {
+    /// `function_id`
+    pub id: u64,
+    /// Its name.
+    pub name: StringId,
+    /// Its script's name.
+    pub script_name: StringId,
+    /// `script_id`, line, column.
+    pub place: [u64; 3],
+}
+
+/// Functions in which objects were allocated, one after the other.
+#[derive(Clone, Debug)]
+pub struct TraceFunctionRows<'a> {
+    numbers: Numbers<'a>,
+    rows: &'a Rows<'a>,
+}
+
+impl TraceFunctionRows<'_> {
+    /// Byte of the file that comes next.
+    pub fn offset(&self) -> usize {
+        self.numbers.offset()
+    }
+
+    /// The next function.
+    pub fn read(&mut self) -> Result<Option<TraceFunctionRow>, Damage> {
+        let mut columns = [0u64; header::COLUMNS_MAX];
+        let before = self.numbers.offset();
+        if !self.numbers.row(&mut columns[..self.rows.trace_function_columns.width])? {
+            return Ok(None);
+        }
+        let [id, name, script_name, script_id, line, column] = self.rows.trace_function_columns.pick(&columns);
+        let (name, script_name) = (self.rows.name(name, before)?, self.rows.name(script_name, before)?);
+        Ok(Some(TraceFunctionRow { id, name, script_name, place: [script_id, line, column] }))
+    }
+}
+
+/// Moments of an allocation timeline, one after the other.
+#[derive(Clone, Debug)]
+pub struct SampleRows<'a> {
+    numbers: Numbers<'a>,
+    rows: &'a Rows<'a>,
+}
+
+impl SampleRows<'_> {
+    /// Byte of the file that comes next.
+    pub fn offset(&self) -> usize {
+        self.numbers.offset()
+    }
+
+    /// The next moment: time in µs and the last id given by then.
+    pub fn read(&mut self) -> Result<Option<[u64; 2]>, Damage> {
+        let mut columns = [0u64; header::COLUMNS_MAX];
+        let more = self.numbers.row(&mut columns[..self.rows.sample_columns.width])?;
+        Ok(more.then(|| self.rows.sample_columns.pick(&columns)))
+    }
 }
 
 /// A step through the trace tree.
@@ -55,20 +120,22 @@ pub enum TraceStep {
 
 /// Numbers of one list, row by row.
 #[derive(Clone, Debug)]
-pub(crate) struct Numbers<'a> {
+struct Numbers<'a> {
     cursor: Cursor<'a>,
     begun: bool,
+    /// Whether numbers may be below zero; those stand in two's complement.
+    signed: bool,
 }
 
 impl Numbers<'_> {
     /// Where it has come to.
-    pub(crate) fn offset(&self) -> usize {
+    fn offset(&self) -> usize {
         self.cursor.at
     }
 
     /// The next row, or none at the end of the list. Rows are whole.
     #[inline]
-    pub(crate) fn row(&mut self, row: &mut [u64]) -> Result<bool, Damage> {
+    fn row(&mut self, row: &mut [u64]) -> Result<bool, Damage> {
         if !self.begun {
             self.begun = true;
             self.cursor.expect(b'[', "a list")?;
@@ -83,7 +150,7 @@ impl Numbers<'_> {
             if index > 0 {
                 self.cursor.expect(b',', "the rest of a row")?;
             }
-            *number = self.cursor.number()?;
+            *number = if self.signed { self.cursor.signed()? as u64 } else { self.cursor.number()? };
         }
         Ok(true)
     }
@@ -106,7 +173,7 @@ impl NodeRows<'_> {
     /// The next node; `None` after as many as the header says.
     #[inline]
     pub fn read(&mut self) -> Result<Option<Node>, Damage> {
-        let mut columns = [0u64; find::COLUMNS_MAX];
+        let mut columns = [0u64; header::COLUMNS_MAX];
         let columns = &mut columns[..self.rows.columns.len()];
         let before = self.numbers.offset();
         if !self.numbers.row(columns)? {
@@ -161,10 +228,10 @@ impl EdgeRows<'_> {
     /// The next edge; `None` after as many as the header and the nodes say.
     #[inline]
     pub fn read(&mut self) -> Result<Option<EdgeRow>, Damage> {
-        let mut columns = [0u64; find::COLUMNS_MAX];
+        let mut columns = [0u64; header::COLUMNS_MAX];
         let rows = self.nodes.rows;
         let before = self.numbers.offset();
-        if !self.numbers.row(&mut columns[..rows.edge_columns])? {
+        if !self.numbers.row(&mut columns[..rows.edge_columns.width])? {
             return self.end();
         }
         self.done += 1;
@@ -175,13 +242,13 @@ impl EdgeRows<'_> {
             self.from = Some(self.from.map_or(0, |from| from + 1));
         }
         self.left -= 1;
-        let [type_at, name_at, to_at] = rows.edge_at;
-        let edge_type = rows.small(columns[type_at], rows.layout.edge_types.len(), before, "an edge type")?;
+        let [edge_type, name, to] = rows.edge_columns.pick(&columns);
+        let edge_type = rows.small(edge_type, rows.layout.edge_types.len(), before, "an edge type")?;
         let name = match rows.indexed[usize::from(edge_type)] {
-            true => EdgeName::Index(columns[name_at]),
-            false => EdgeName::Text(rows.name(columns[name_at], before)?),
+            true => EdgeName::Index(name),
+            false => EdgeName::Text(rows.name(name, before)?),
         };
-        Ok(Some(EdgeRow { from: self.from.unwrap_or(0), edge_type, name, to: rows.node(columns[to_at], before)? }))
+        Ok(Some(EdgeRow { from: self.from.unwrap_or(0), edge_type, name, to: rows.node(to, before)? }))
     }
 
     fn end(&mut self) -> Result<Option<EdgeRow>, Damage> {
@@ -211,13 +278,17 @@ impl LocationRows<'_> {
 
     /// The next location.
     pub fn read(&mut self) -> Result<Option<LocationRow>, Damage> {
-        let mut columns = [0u64; find::COLUMNS_MAX];
+        let mut columns = [0u64; header::COLUMNS_MAX];
         let before = self.numbers.offset();
-        if !self.numbers.row(&mut columns[..self.rows.location_columns])? {
+        if !self.numbers.row(&mut columns[..self.rows.location_columns.width])? {
             return Ok(None);
         }
-        let [node, script_id, line, column] = self.rows.location_at.map(|at| columns[at]);
-        Ok(Some(LocationRow { node: self.rows.node(node, before)?, script_id, line, column }))
+        let [node, script_id, line, column] = self.rows.location_columns.pick(&columns);
+        let script = match self.rows.script_object_at {
+            Some(at) => self.rows.node(columns[at], before)?,
+            None => 0,
+        };
+        Ok(Some(LocationRow { node: self.rows.node(node, before)?, script_id, script, line, column }))
     }
 }
 
@@ -225,6 +296,7 @@ impl LocationRows<'_> {
 #[derive(Clone, Debug)]
 pub struct TraceSteps<'a> {
     cursor: Cursor<'a>,
+    columns: header::Columns<4>,
     /// Whether a node's own numbers may come next (else the end of its list, or a comma).
     fresh: bool,
     depth: usize,
@@ -255,15 +327,16 @@ impl TraceSteps<'_> {
         if !self.fresh {
             self.cursor.expect(b',', "a comma or the end of a list")?;
         }
-        let mut columns = [0; 4];
-        for column in &mut columns {
+        let mut columns = [0; header::COLUMNS_MAX];
+        // The last field is the list of children.
+        for column in &mut columns[..self.columns.width - 1] {
             *column = self.cursor.number()?;
             self.cursor.expect(b',', "the rest of a trace node")?;
         }
         self.cursor.expect(b'[', "the children of a trace node")?;
         self.depth += 1;
         self.fresh = true;
-        Ok(Some(TraceStep::Open(columns)))
+        Ok(Some(TraceStep::Open(self.columns.pick(&columns))))
     }
 }
 
@@ -310,9 +383,19 @@ impl<'a> Rows<'a> {
         EdgeRows { numbers: self.numbers(Section::Edges), nodes: self.nodes(), from: None, left: 0, done: 0 }
     }
 
-    /// The locations. Columns that only Chromium writes (`script_object_index`) are left out.
+    /// The locations.
     pub fn locations(&'a self) -> LocationRows<'a> {
         LocationRows { numbers: self.numbers(Section::Locations), rows: self }
+    }
+
+    /// The functions in which objects were allocated.
+    pub fn trace_functions(&'a self) -> TraceFunctionRows<'a> {
+        TraceFunctionRows { numbers: self.numbers(Section::TraceFunctionInfos), rows: self }
+    }
+
+    /// The moments of an allocation timeline.
+    pub fn samples(&'a self) -> SampleRows<'a> {
+        SampleRows { numbers: self.numbers(Section::Samples), rows: self }
     }
 
     /// The strings.
@@ -322,11 +405,11 @@ impl<'a> Rows<'a> {
 
     /// The trace tree.
     pub fn trace_tree(&'a self) -> TraceSteps<'a> {
-        TraceSteps { cursor: self.cursor(Section::TraceTree), fresh: false, depth: 0, begun: false }
+        TraceSteps { cursor: self.cursor(Section::TraceTree), columns: self.trace_node_columns, fresh: false, depth: 0, begun: false }
     }
 
-    pub(crate) fn numbers(&'a self, section: Section) -> Numbers<'a> {
-        Numbers { cursor: self.cursor(section), begun: false }
+    fn numbers(&'a self, section: Section) -> Numbers<'a> {
+        Numbers { cursor: self.cursor(section), begun: false, signed: section.is_of_scopes() }
     }
 
     /// At the start of a list; a list that is not there is an empty one.

@@ -76,6 +76,12 @@ pub struct Layout {
     pub rows: Rows,
     /// Bytes that belong to the heap and to no node, as Node 24 writes them.
     pub extra_native_bytes: Option<u64>,
+    /// How many kinds of node columns the header names behind the types. V8 kept to six whatever the columns were, until it did not.
+    pub node_kinds: u8,
+    /// Whether a location names the node of its script, as Chromium's do from V8 14 on.
+    pub script_objects: bool,
+    /// Whether the file has the scopes of its scripts (Chromium, from V8 15 on).
+    pub scopes: bool,
 }
 
 /// Node types in the order of V8, Node 12 and later. The first 14 have kept their number ever since.
@@ -179,6 +185,9 @@ impl Layout {
             edge_types: EDGE_TYPES.iter().map(|name| name.to_string()).collect(),
             rows,
             extra_native_bytes: None,
+            node_kinds: 6,
+            script_objects: false,
+            scopes: false,
         }
     }
 

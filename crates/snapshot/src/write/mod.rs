@@ -82,19 +82,28 @@ pub enum Section {
     Samples,
     /// `locations`
     Locations,
+    /// `scopes`
+    Scopes,
+    /// `scope_context_vars`
+    ScopeContextVars,
+    /// `scope_uses`
+    ScopeUses,
     /// `strings`
     Strings,
 }
 
 impl Section {
     /// All of them, in their order.
-    pub const ALL: [Section; 7] = [
+    pub const ALL: [Section; 10] = [
         Section::Nodes,
         Section::Edges,
         Section::TraceFunctionInfos,
         Section::TraceTree,
         Section::Samples,
         Section::Locations,
+        Section::Scopes,
+        Section::ScopeContextVars,
+        Section::ScopeUses,
         Section::Strings,
     ];
 
@@ -107,9 +116,32 @@ impl Section {
             Section::TraceTree => "trace_tree",
             Section::Samples => "samples",
             Section::Locations => "locations",
+            Section::Scopes => "scopes",
+            Section::ScopeContextVars => "scope_context_vars",
+            Section::ScopeUses => "scope_uses",
             Section::Strings => "strings",
         }
     }
+
+    /// Whether only files with scopes have it; all other lists are in every file that is written here.
+    pub(crate) fn is_of_scopes(self) -> bool {
+        matches!(self, Section::Scopes | Section::ScopeContextVars | Section::ScopeUses)
+    }
+}
+
+/// A scope of a script: a function's, a block's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scope {
+    /// Ordinal of the script's node.
+    pub script: u64,
+    /// Its number in the script; below zero for what is no function.
+    pub id: i64,
+    /// How many scopes it lies in.
+    pub depth: u64,
+    /// How many variables its contexts hold; they stand in a list of their own.
+    pub context_vars: u64,
+    /// How many variables of scopes around it its code uses; they too.
+    pub uses: u64,
 }
 
 /// What was written.
@@ -291,10 +323,57 @@ impl<W: Write> Writer<W> {
 
     /// Where a node (by ordinal) stands in the source: script, and line and column from 0.
     pub fn location(&mut self, node: u64, script_id: u64, line: u64, column: u64) -> Result<(), WriteError> {
+        self.location_in(node, (script_id, 0), line, column)
+    }
+
+    /// The same with the script's number and its node, which is written where the layout has [`Layout::script_objects`].
+    pub fn location_in(&mut self, node: u64, script: (u64, u64), line: u64, column: u64) -> Result<(), WriteError> {
         self.row_of(Section::Locations, u64::MAX)?;
         self.check_node(node, "a location")?;
+        self.check_node(script.1, "a location's script")?;
         let fields = self.layout.node_fields.len() as u64;
-        self.row(4, [node * fields, script_id, line, column])
+        if self.layout.script_objects {
+            return self.row(5, [node * fields, script.0, script.1 * fields, line, column]);
+        }
+        self.row(4, [node * fields, script.0, line, column])
+    }
+
+    /// A scope. Scopes of a script follow each other, each behind the one that it lies in.
+    pub fn scope(&mut self, scope: Scope) -> Result<(), WriteError> {
+        self.scopes_row(Section::Scopes)?;
+        self.check_node(scope.script, "a scope's script")?;
+        let fields = self.layout.node_fields.len() as u64;
+        self.output.numbers(&[scope.script * fields])?;
+        self.output.byte(b',')?;
+        self.output.signed(scope.id)?;
+        self.output.byte(b',')?;
+        self.row_end(&[scope.depth, scope.context_vars, scope.uses])
+    }
+
+    /// A variable of a scope; they come in the order of the scopes.
+    pub fn scope_context_var(&mut self, name: StringId) -> Result<(), WriteError> {
+        self.scopes_row(Section::ScopeContextVars)?;
+        self.check_string(name)?;
+        self.row_end(&[u64::from(name.0)])
+    }
+
+    /// A variable that a scope uses: the scope that declares it, and its place there. In the order of the scopes.
+    pub fn scope_use(&mut self, declaring_scope: i64, slot: u64) -> Result<(), WriteError> {
+        self.scopes_row(Section::ScopeUses)?;
+        self.output.signed(declaring_scope)?;
+        self.output.byte(b',')?;
+        self.row_end(&[slot])
+    }
+
+    fn scopes_row(&mut self, section: Section) -> Result<(), WriteError> {
+        if !self.layout.scopes {
+            return Err(WriteError::Layout("has no scopes"));
+        }
+        self.row_of(section, u64::MAX)?;
+        if self.rows > 1 {
+            self.output.byte(b',')?;
+        }
+        Ok(())
     }
 
     /// Writes what is left, checks that the counts were kept, and gives the sink back.
@@ -331,7 +410,13 @@ impl<W: Write> Writer<W> {
         if self.rows > 1 {
             self.output.byte(b',')?;
         }
-        self.output.numbers(&columns[..length])?;
+        self.row_end(&columns[..length])
+    }
+
+    /// The last numbers of a row.
+    #[inline]
+    fn row_end(&mut self, numbers: &[u64]) -> Result<(), WriteError> {
+        self.output.numbers(numbers)?;
         if self.layout.rows == Rows::OnePerLine {
             self.output.byte(b'\n')?;
         }
@@ -346,6 +431,10 @@ impl<W: Write> Writer<W> {
         while self.section < section {
             self.close()?;
             let next = Section::ALL[self.section as usize + 1];
+            if next.is_of_scopes() && !self.layout.scopes {
+                (self.section, self.rows) = (next, 0);
+                continue;
+            }
             self.output.text(b"],\n\"")?;
             self.output.text(next.key().as_bytes())?;
             self.output.text(b"\":[")?;
@@ -413,6 +502,9 @@ fn check_layout(layout: &Layout) -> Result<(), WriteError> {
     if layout.node_types.len() > 256 || layout.edge_types.len() > 256 {
         return Err(WriteError::Layout("names more than 256 types"));
     }
+    if layout.node_kinds == 0 {
+        return Err(WriteError::Layout("names no kind of column"));
+    }
     Ok(())
 }
 
@@ -427,19 +519,24 @@ fn header(layout: &Layout, counts: Counts) -> String {
     let edge_types = list(&mut layout.edge_types.iter().map(String::as_str));
     let native = layout.extra_native_bytes.map_or(String::new(), |bytes| format!(",\"extra_native_bytes\":{bytes}"));
     let Counts { nodes, edges, trace_functions } = counts;
-    // V8 names seven kinds whatever the number of columns; readers zip at their own risk.
+    let kinds = ",\"number\"".repeat(usize::from(layout.node_kinds).saturating_sub(1));
+    let script_object = if layout.script_objects { "\"script_object_index\"," } else { "" };
+    let scopes = if layout.scopes { SCOPE_FIELDS } else { "" };
     format!(
         "{{\"snapshot\":{{\"meta\":{{\"node_fields\":{node_fields},\
-         \"node_types\":[{node_types},\"string\",\"number\",\"number\",\"number\",\"number\",\"number\"],\
+         \"node_types\":[{node_types},\"string\"{kinds}],\
          \"edge_fields\":[\"type\",\"name_or_index\",\"to_node\"],\
          \"edge_types\":[{edge_types},\"string_or_number\",\"node\"],\
          \"trace_function_info_fields\":[\"function_id\",\"name\",\"script_name\",\"script_id\",\"line\",\"column\"],\
          \"trace_node_fields\":[\"id\",\"function_info_index\",\"count\",\"size\",\"children\"],\
          \"sample_fields\":[\"timestamp_us\",\"last_assigned_id\"],\
-         \"location_fields\":[\"object_index\",\"script_id\",\"line\",\"column\"]}},\
+         \"location_fields\":[\"object_index\",\"script_id\",{script_object}\"line\",\"column\"]{scopes}}},\
          \"node_count\":{nodes},\"edge_count\":{edges},\"trace_function_count\":{trace_functions}{native}}},\n"
     )
 }
+
+const SCOPE_FIELDS: &str = ",\"scope_fields\":[\"script_node_index\",\"scope_id\",\"depth\",\"scope_context_vars_count\",\"scope_uses_count\"],\
+     \"scope_context_var_fields\":[\"name\"],\"scope_use_fields\":[\"declaring_scope_id\",\"slot_index\"]";
 
 fn quoted(name: &str) -> String {
     let mut output = Output::new(Vec::new());

@@ -91,6 +91,14 @@ impl<W: Write> Output<W> {
         Ok(())
     }
 
+    /// A number that may be below zero.
+    pub(super) fn signed(&mut self, number: i64) -> io::Result<()> {
+        if number < 0 {
+            self.byte(b'-')?;
+        }
+        self.numbers(&[number.unsigned_abs()])
+    }
+
     #[inline]
     fn reserve(&mut self, bytes: usize) -> io::Result<()> {
         if self.filled + bytes > BUFFER_BYTES {

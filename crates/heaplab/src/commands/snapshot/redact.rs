@@ -3,12 +3,11 @@
 use super::file::{self, Source};
 use super::table::number;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
-use heaplab_snapshot::rewrite::{Identifiers, Keep, Redaction, redact};
+use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
 use heaplab_snapshot::rows::Rows;
-use std::hash::{BuildHasher, RandomState};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Arguments of `heaplab snapshot redact`.
@@ -17,13 +16,13 @@ use std::process::ExitCode;
   heaplab snapshot redact a.heapsnapshot -o shared.heapsnapshot
   heaplab snapshot redact a.heapsnapshot --source src/app.js --source src/api.js -o shared.heapsnapshot
   heaplab snapshot redact a.heapsnapshot --keep names -o shared.heapsnapshot
-  heaplab snapshot redact a.heapsnapshot --key \"$KEY\" -o a1.heapsnapshot    the same key keeps two files comparable
+  heaplab snapshot redact a.heapsnapshot --key-file key -o a1.heapsnapshot    the same key keeps two files comparable
 
 Contents of strings, numbers and patterns are replaced; length stays, and what was equal is equal.
 Names of properties are kept only where they are identifiers of source code that is in the file or
-given, or the runtime's own: a map keyed by e-mail addresses has secrets for names. A function's
-name counts as an identifier, one that was computed too; --keep names keeps scripts' addresses.
-Sizes, ids, indices, lines and columns stay.")]
+given, or the runtime's own: a map keyed by e-mail addresses has secrets for names. --keep names
+keeps those too. Addresses of scripts and pages never stay, unless a property is called so and
+--keep names was asked for. Sizes, ids, indices, lines and columns stay.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
@@ -34,9 +33,13 @@ pub struct Args {
     /// Source code whose identifiers may stay (may be repeated)
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
-    /// A long secret that makes replacements the same in several files; by default one that is forgotten. Other users see it in the list of processes
-    #[arg(long, value_name = "TEXT")]
+    /// A long secret that makes replacements the same in several files; by default one that is forgotten. Other users see it in the list of
+    /// processes: --key-file does not have that
+    #[arg(long, value_name = "TEXT", conflicts_with = "key_file")]
     key: Option<String>,
+    /// A file with that secret
+    #[arg(long, value_name = "FILE")]
+    key_file: Option<PathBuf>,
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
@@ -70,7 +73,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         KeepNames::Names => Keep::Names,
         KeepNames::Own => Keep::Own,
     };
-    let redaction = Redaction { keep, identifiers, key: key(args.key.as_deref()) };
+    let redaction = Redaction { keep, identifiers, key: key(args.key.as_deref(), args.key_file.as_deref())? };
     let bar = file::bar(args.quiet, "redacting")?;
     let mut redacted = None;
     output::write(&args.output, false, |out| {
@@ -89,20 +92,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Two words from a text, or from the system's randomness.
-fn key(text: Option<&str>) -> [u64; 2] {
-    match text {
-        // Folded so that every byte counts; the text's own secrecy is what protects.
-        Some(text) => {
-            let mut words = [0x9e37_79b9_7f4a_7c15_u64, 0xc2b2_ae3d_27d4_eb4f];
-            for (at, byte) in text.bytes().enumerate() {
-                let word = &mut words[at % 2];
-                *word = (*word ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3).rotate_left(23);
-            }
-            words
-        }
-        None => [RandomState::new().hash_one(1), RandomState::new().hash_one(2)],
+/// Made of a text, or of the system's randomness.
+fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
+    if let Some(text) = text {
+        return Ok(Key::of_text(text.as_bytes()));
     }
+    if let Some(path) = file {
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        // An editor's line end is no part of a secret.
+        let text = text.strip_suffix(b"\n").unwrap_or(&text);
+        ensure!(!text.is_empty(), "{} is empty: a key that everybody has protects nothing", path.display());
+        return Ok(Key::of_text(text));
+    }
+    let mut random = [0; 32];
+    let filled = rustix::rand::getrandom(&mut random, rustix::rand::GetRandomFlags::empty()).context("no randomness for a key")?;
+    ensure!(filled == random.len(), "no randomness for a key: {filled} bytes of {}", random.len());
+    Ok(Key::new(random))
 }
 
 #[cfg(test)]
@@ -111,8 +116,14 @@ mod tests {
 
     #[test]
     fn a_key_is_the_same_for_the_same_text_and_new_without_one() {
-        assert_eq!(key(Some("a secret")), key(Some("a secret")));
-        assert_ne!(key(Some("a secret")), key(Some("a secres")));
-        assert_ne!(key(None), key(None));
+        let of = |text| key(Some(text), None).unwrap();
+        assert_eq!(of("a secret"), of("a secret"));
+        assert_ne!(of("a secret"), of("a secres"));
+        let random = || key(None, None).unwrap();
+        assert_ne!(random(), random());
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"));
+        std::fs::write(file.path(), "a secret\n").unwrap();
+        assert_eq!(key(None, Some(file.path())).unwrap(), of("a secret"));
     }
 }

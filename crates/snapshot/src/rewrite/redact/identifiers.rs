@@ -1,7 +1,6 @@
 //! Names that may stay: identifiers of source text, and names that a runtime brings itself.
 //!
-//! Property names can be secrets (a map keyed by e-mail); variables and functions somebody wrote into a program, but for a function whose name
-//! was computed (`{[user]: () => 1}`), which a snapshot does not tell from the others. So what occurs as an identifier in source text may stay. Text in quotes and comments is no identifier. Telling a regular expression from a
+//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is none. So what occurs as an identifier in source text may stay. Text in quotes and comments is no identifier. Telling a regular expression from a
 //! division takes a parser of the language; here the token before decides, as in most highlighters, and a string ends at its
 //! line's end at the latest.
 

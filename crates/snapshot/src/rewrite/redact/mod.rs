@@ -1,26 +1,30 @@
 //! `redact`: a snapshot whose shape can be shared and whose strings cannot be read.
 //!
-//! Contents of strings, numbers and regular expressions are always replaced. Names are kept as the caller asks ([`Keep`]); by default those that also occur as
-//! identifiers of source text (function names and variables of the snapshot, script sources in it, source files that are given) or in a list of
-//! the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, in other files too), so that
+//! Contents of strings, numbers and regular expressions are always replaced, and addresses: where scripts and pages come from. Names are kept as the caller asks
+//! ([`Keep`]); by default those that also occur as identifiers of source text (see [`evidence`]; script sources in the file, source files that are
+//! given) or in a list of the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, in other files too), so that
 //! duplicates, growth and diffs can still be studied. Julia redacts by default for the same reason (issue 55326).
 //!
 //! A string that is both content and name becomes two. Names that a reader computes with keep their form: pairs of a WeakMap, `<div id="...">`, `Window /
 //! https://...`.
 //!
+//! Names of types that V8 does not have are those of another program, and are numbered.
+//!
 //! What stays: indices of elements (a map keyed by small numbers keeps them), sizes, ids, lines and columns.
 
+mod evidence;
 mod identifiers;
-mod sip;
 mod stand_in;
 
 pub use identifiers::Identifiers;
 
 use super::ladder::is_weak_map_pair;
-use super::{FileStrings, Progress, RewriteError, Ticker, copy_small_lists};
+use super::small_lists::{Places, Use, copy_small_lists};
+use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::names::{Hash, StringId, StringsStorage};
 use crate::rows::Rows;
-use crate::write::{EdgeName, Node, Writer, Written};
+use crate::write::{EDGE_TYPES, EdgeName, Layout, NODE_TYPES, Node, Writer, Written};
+use evidence::collect_identifiers;
 use stand_in::StandIns;
 use std::io::Write;
 
@@ -30,7 +34,7 @@ pub enum Keep {
     /// Those that occur as identifiers in source text, and the runtime's own.
     #[default]
     Identifiers,
-    /// All names of properties, variables, functions and classes.
+    /// All names of properties, variables, functions and classes, but for addresses among those of functions and classes.
     Names,
     /// The runtime's own alone.
     Own,
@@ -44,7 +48,29 @@ pub struct Redaction {
     /// Names that may stay besides those found in the file.
     pub identifiers: Identifiers,
     /// Of the keyed hash. A random one that is forgotten is safest; the same for several files keeps strings comparable.
-    pub key: [u64; 2],
+    pub key: Key,
+}
+
+/// The key of the hash that stand-ins are drawn from.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Key([u8; 32]);
+
+impl Key {
+    /// From random bytes.
+    pub fn new(random: [u8; 32]) -> Key {
+        Key(random)
+    }
+
+    /// From a text. It is as secret as the text is long and unlikely: nothing here makes guessing it slow.
+    pub fn of_text(text: &[u8]) -> Key {
+        Key(blake3::derive_key("heaplab snapshot redact, 2026: what stands for strings", text))
+    }
+}
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("Key(secret)")
+    }
 }
 
 /// What was redacted.
@@ -63,13 +89,17 @@ pub struct Redacted {
 enum Role {
     /// What a string, number, symbol or regular expression is.
     Content,
-    /// What somebody called a property, variable, function or class.
+    /// What somebody called a property or variable.
     Name,
+    /// What somebody called a class or a closure.
+    Class,
+    /// What somebody called a function or a script.
+    Code,
     /// What the runtime called something of its own.
     System,
 }
 
-const ROLES: usize = 3;
+const ROLES: usize = 5;
 const UNDECIDED: StringId = StringId(u32::MAX);
 /// Node types whose name is what they hold.
 const CONTENT_TYPES: [&str; 7] = ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
@@ -83,7 +113,7 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
     let roles = Roles::of(rows);
     let mut identifiers = redaction.identifiers;
     if redaction.keep == Keep::Identifiers {
-        collect_identifiers(rows, &roles, |name| strings.bytes_of(of_file[name.0 as usize]), &mut identifiers)?;
+        collect_identifiers(rows, |name| strings.bytes_of(of_file[name.0 as usize]), &mut identifiers)?;
     }
     let mut names = Names {
         strings: &strings,
@@ -96,7 +126,7 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
         text: Vec::new(),
     };
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
-    let mut writer = Writer::with_strings(sink, rows.layout.clone(), rows.counts, StringsStorage::new(Hash::Mixed))?;
+    let mut writer = Writer::with_strings(sink, layout(rows), rows.counts, StringsStorage::new(Hash::Mixed))?;
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
         let name = names.of(writer.strings(), node.name, roles.node[usize::from(node.node_type)])?;
@@ -112,20 +142,30 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
         writer.edge(edge.from, edge.edge_type, name, edge.to)?;
         ticker.tick();
     }
-    copy_small_lists(rows, &mut writer, |strings, name| names.of(strings, name, Role::Name), |node, places| places.push(node))?;
+    let role = |used: Use| if used == Use::Variable { Role::Name } else { Role::Code };
+    let places = Places { copies: 1, of: |node, _| Some(node) };
+    copy_small_lists(rows, &mut writer, |strings, name, used| names.of(strings, name, role(used)), places)?;
     let kept = names.kept.iter().filter(|kept| **kept).count();
     let (sink, written) = writer.finish()?;
     Ok((sink, Redacted { written, strings: strings.len(), kept }))
+}
+
+/// The file's layout. A type that V8 does not have keeps its number for a name: its own may say whose program it was.
+fn layout(rows: &Rows<'_>) -> Layout {
+    let mut layout = rows.layout.clone();
+    let rename = |names: &mut Vec<String>, known: &[&str]| {
+        let foreign = names.iter_mut().enumerate().filter(|(_, name)| !known.contains(&name.as_str()));
+        foreign.for_each(|(number, name)| *name = format!("type {number}"));
+    };
+    rename(&mut layout.node_types, &NODE_TYPES);
+    rename(&mut layout.edge_types, &EDGE_TYPES);
+    layout
 }
 
 /// Roles by type number.
 struct Roles {
     node: Vec<Role>,
     edge: Vec<Role>,
-    context: Option<u8>,
-    code: Option<u8>,
-    closure: Option<u8>,
-    internal: Option<u8>,
 }
 
 impl Roles {
@@ -134,54 +174,18 @@ impl Roles {
         let node = layout.node_types.iter().map(|name| match name.as_str() {
             name if CONTENT_TYPES.contains(&name) => Role::Content,
             name if SYSTEM_TYPES.contains(&name) => Role::System,
-            _ => Role::Name,
+            "code" => Role::Code,
+            "object" | "closure" | "wasm object" => Role::Class,
+            // Nobody knows what another program's types hold.
+            _ => Role::Content,
         });
-        let edge = layout.edge_types.iter().map(|name| if SYSTEM_EDGES.contains(&name.as_str()) { Role::System } else { Role::Name });
-        Roles {
-            node: node.collect(),
-            edge: edge.collect(),
-            context: layout.edge_type("context"),
-            code: layout.node_type("code"),
-            closure: layout.node_type("closure"),
-            internal: layout.edge_type("internal"),
-        }
+        let edge = layout.edge_types.iter().map(|name| match name.as_str() {
+            name if SYSTEM_EDGES.contains(&name) => Role::System,
+            name if EDGE_TYPES.contains(&name) => Role::Name,
+            _ => Role::Content,
+        });
+        Roles { node: node.collect(), edge: edge.collect() }
     }
-}
-
-/// Names of functions and variables, and the identifiers of the scripts in the file (V8 cuts their text at 1,024 characters).
-fn collect_identifiers<'s>(
-    rows: &Rows<'_>,
-    roles: &Roles,
-    text: impl Fn(StringId) -> &'s [u8],
-    identifiers: &mut Identifiers,
-) -> Result<(), RewriteError> {
-    let mut nodes = rows.nodes();
-    let mut codes = Vec::new();
-    while let Some(node) = nodes.read()? {
-        codes.push(Some(node.node_type) == roles.code);
-        if Some(node.node_type) == roles.closure {
-            identifiers.add(text(node.name));
-        }
-    }
-    let mut sources = vec![false; codes.len()];
-    let mut edges = rows.edges();
-    while let Some(edge) = edges.read()? {
-        let EdgeName::Text(name) = edge.name else { continue };
-        if Some(edge.edge_type) == roles.context {
-            identifiers.add(text(name));
-        } else if Some(edge.edge_type) == roles.internal && codes[edge.from as usize] && text(name) == b"source" {
-            sources[edge.to as usize] = true;
-        }
-    }
-    let mut nodes = rows.nodes();
-    for is_source in sources {
-        if let Some(node) = nodes.read()?
-            && is_source
-        {
-            identifiers.add_source(text(node.name));
-        }
-    }
-    Ok(())
 }
 
 /// New names for old ones, one a role.
@@ -221,7 +225,8 @@ impl Names<'_> {
         }
         match role {
             Role::System if is_weak_map_pair(original) => self.weak_map_pair(original),
-            Role::System | Role::Name if memchr::memmem::find(original, b" / ").is_some() => self.parts(original, role),
+            Role::Content => Ok(self.stand_ins.of(original, &mut self.text)?),
+            _ if memchr::memmem::find(original, b" / ").is_some() => self.parts(original, role),
             Role::System if original.starts_with(b"<") || original.starts_with(b"Detached <") => self.tag(original),
             _ => Ok(self.stand_ins.of(original, &mut self.text)?),
         }
@@ -231,6 +236,9 @@ impl Names<'_> {
         let number = role == Role::System && !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit);
         match self.keep {
             Keep::Names if role == Role::Name => true,
+            Keep::Names if role == Role::Class && !is_address(name) => true,
+            // A script may be a bare file.
+            Keep::Names if role == Role::Code && !is_address(name) && !name.contains(&b'.') => true,
             Keep::Own | Keep::Names => self.identifiers.is_own(name) || number || is_builtin(name),
             Keep::Identifiers => self.identifiers.contains(name) || number || is_builtin(name),
         }
@@ -261,7 +269,7 @@ impl Names<'_> {
             let Some(end) = memchr::memmem::find(&rest[start..], b" @").map(|at| start + at) else { break };
             self.text.extend_from_slice(&rest[..start]);
             let class = &rest[start..end];
-            if self.may_stay(class, Role::Name) {
+            if self.may_stay(class, Role::Class) {
                 self.text.extend_from_slice(class);
             } else {
                 self.stand_ins.of(class, &mut self.text)?;
@@ -306,6 +314,12 @@ impl Names<'_> {
 fn is_builtin(name: &[u8]) -> bool {
     let inner = name.strip_prefix(b"(").and_then(|name| name.strip_suffix(b" builtin)"));
     inner.or_else(|| name.strip_suffix(b" (builtin)")).is_some_and(identifiers::is_identifier)
+}
+
+/// Whether it may be the address of a script or a page: a path, or something with a scheme.
+fn is_address(name: &[u8]) -> bool {
+    let scheme = name.iter().position(|byte| *byte == b':').is_some_and(|at| at > 0 && name[..at].iter().all(u8::is_ascii_alphanumeric));
+    scheme || name.iter().any(|byte| matches!(byte, b'/' | b'\\'))
 }
 
 /// Elements of HTML that documents are made of; an element of another name may be of a program's own.

@@ -1,10 +1,12 @@
 //! What stands for a string: as many UTF-16 units, the same for the same string, and no string of the file.
 //!
-//! Letters drawn from a keyed hash. Short strings have few stand-ins: for one or two characters they are drawn from 20,902 Chinese
+//! Letters drawn from a keyed hash: BLAKE3 with a key of 256 bits, so that a stand-in can neither be computed nor guessed and checked
+//! without the key. Short strings have few stand-ins: for one or two characters they are drawn from 20,902 Chinese
 //! characters, and a stand-in that another string has, or that is itself a string of the file, is drawn again.
 
-use super::sip;
-use crate::names::{StringId, StringsFull, StringsStorage};
+use super::Key;
+use crate::names::{StringsFull, StringsStorage};
+use blake3::{Hasher, OutputReader};
 use std::collections::HashMap;
 
 /// Below so many units letters are too few to tell strings apart.
@@ -15,13 +17,14 @@ const IDEOGRAPHS: std::ops::Range<u32> = 0x4E00..0x9FA6;
 
 /// Stand-ins given so far.
 pub(super) struct StandIns<'a> {
-    key: [u64; 2],
+    key: Key,
     originals: &'a StringsStorage,
-    taken: HashMap<Vec<u8>, StringId>,
+    /// Of which text each is.
+    taken: HashMap<Vec<u8>, u64>,
 }
 
 impl<'a> StandIns<'a> {
-    pub(super) fn new(key: [u64; 2], originals: &'a StringsStorage) -> StandIns<'a> {
+    pub(super) fn new(key: Key, originals: &'a StringsStorage) -> StandIns<'a> {
         StandIns { key, originals, taken: HashMap::new() }
     }
 
@@ -32,7 +35,7 @@ impl<'a> StandIns<'a> {
             return Ok(());
         }
         let from = out.len();
-        let owner = text_id(self.key, text);
+        let owner = word(&mut self.stream(OWNER, text));
         for draw in 0.. {
             out.truncate(from);
             self.draw(text, units, draw, out);
@@ -47,36 +50,40 @@ impl<'a> StandIns<'a> {
     }
 
     fn draw(&self, text: &[u8], units: usize, draw: u64, out: &mut Vec<u8>) {
-        let seed = sip::hash(self.key, text);
-        let stream = |block: u64| {
-            let mut words = [0; 24];
-            words[..8].copy_from_slice(&seed.to_le_bytes());
-            words[8..16].copy_from_slice(&draw.to_le_bytes());
-            words[16..].copy_from_slice(&block.to_le_bytes());
-            sip::hash([self.key[1], self.key[0]], &words)
-        };
-        let mut word = 0;
+        let mut stream = self.stream(draw, text);
+        let mut drawn = 0;
         for unit in 0..units {
             let per_word = if units < LETTERS_LEAST_UNITS { 4 } else { 12 };
             if unit % per_word == 0 {
-                word = stream((unit / per_word) as u64);
+                drawn = word(&mut stream);
             }
             if units < LETTERS_LEAST_UNITS {
                 let width = u64::from(IDEOGRAPHS.end - IDEOGRAPHS.start);
-                let point = char::from_u32(IDEOGRAPHS.start + (word % width) as u32).unwrap_or('\u{4E00}');
+                let point = char::from_u32(IDEOGRAPHS.start + (drawn % width) as u32).unwrap_or('\u{4E00}');
                 out.extend_from_slice(point.encode_utf8(&mut [0; 4]).as_bytes());
-                word /= width;
+                drawn /= width;
             } else {
-                out.push(b'a' + (word % 26) as u8);
-                word /= 26;
+                out.push(b'a' + (drawn % 26) as u8);
+                drawn /= 26;
             }
         }
     }
+
+    /// Numbers without end, of a draw and a text.
+    fn stream(&self, draw: u64, text: &[u8]) -> OutputReader {
+        let mut hasher = Hasher::new_keyed(&self.key.0);
+        hasher.update(&draw.to_le_bytes()).update(text);
+        hasher.finalize_xof()
+    }
 }
 
-/// Tells texts apart among the stand-ins, 2^32 to one; a clash makes two texts share a stand-in only if they drew the same.
-fn text_id(key: [u64; 2], text: &[u8]) -> StringId {
-    StringId(sip::hash([!key[0], key[1]], text) as u32)
+/// No draw has this number: what comes of it tells texts apart among the stand-ins, 2^64 to one.
+const OWNER: u64 = u64::MAX;
+
+fn word(stream: &mut OutputReader) -> u64 {
+    let mut bytes = [0; 8];
+    stream.fill(&mut bytes);
+    u64::from_le_bytes(bytes)
 }
 
 /// UTF-16 units of UTF-8.
@@ -93,12 +100,12 @@ mod tests {
 
     proptest! {
         #[test]
-        fn lengths_and_equality_stay_and_originals_do_not(texts in prop::collection::vec("[a-zé😀]{0,12}|[a-z]", 0..300), key: [u64; 2]) {
+        fn lengths_and_equality_stay_and_originals_do_not(texts in prop::collection::vec("[a-zé😀]{0,12}|[a-z]", 0..300), key: [u8; 32]) {
             let mut originals = StringsStorage::new(Hash::Mixed);
             for text in &texts {
                 originals.intern(text).unwrap();
             }
-            let mut stand_ins = StandIns::new(key, &originals);
+            let mut stand_ins = StandIns::new(Key(key), &originals);
             let (mut seen, mut given) = (HashMap::new(), HashSet::new());
             for text in &texts {
                 let mut out = Vec::new();
@@ -116,13 +123,14 @@ mod tests {
     #[test]
     fn another_key_gives_other_stand_ins() {
         let originals = StringsStorage::new(Hash::Mixed);
-        let of = |key| {
+        let of = |key: &str| {
             let mut out = Vec::new();
-            StandIns::new(key, &originals).of(b"alice@example.com", &mut out).unwrap();
+            StandIns::new(Key::of_text(key.as_bytes()), &originals).of(b"alice@example.com", &mut out).unwrap();
             out
         };
-        assert_eq!(of([1, 2]), of([1, 2]));
-        assert_ne!(of([1, 2]), of([1, 3]));
-        assert_eq!(of([1, 2]).len(), 17);
+        assert_eq!(of("a key"), of("a key"));
+        assert_ne!(of("a key"), of("a kex"));
+        assert_ne!(of("ab"), of("ba"));
+        assert_eq!(of("").len(), 17);
     }
 }

@@ -8,7 +8,7 @@ use std::collections::HashSet;
 fn redacted(bytes: &[u8], keep: Keep, sources: &[&str]) -> Vec<u8> {
     let mut identifiers = Identifiers::own();
     sources.iter().for_each(|source| identifiers.add_source(source.as_bytes()));
-    let redaction = Redaction { keep, identifiers, key: [7, 9] };
+    let redaction = Redaction { keep, identifiers, key: Key::new([7; 32]) };
     redact(&Rows::find(bytes).unwrap(), redaction, Vec::new(), &mut |_, _| ()).unwrap().0
 }
 
@@ -36,7 +36,7 @@ fn contents_go_and_the_shape_stays() {
         }
         assert_eq!(new_nodes[1].1, new_nodes[2].1, "the same class is still the same");
         assert_ne!(new_nodes[3].1, nodes[3].1);
-        assert_eq!(new_edges[5].1 == "user", keep != Keep::Own, "the name of a variable");
+        assert_eq!(new_edges[5].1 == "user", keep == Keep::Names, "a variable of what is no context");
         assert_eq!(new_edges[3].1 == "eve@example.com", keep == Keep::Names);
         assert_eq!(new_nodes[1].1 == "Session", keep == Keep::Names);
         assert!(new_edges[6].1.ends_with(" @5) pair in WeakMap (table @9)"), "{}", new_edges[6].1);
@@ -56,7 +56,7 @@ fn names_that_readers_compute_with_keep_their_form() {
         let mut names = Names {
             strings: &strings,
             of_file: vec![StringId(0)],
-            stand_ins: StandIns::new([1, 2], &strings),
+            stand_ins: StandIns::new(Key::new([1; 32]), &strings),
             keep: Keep::Identifiers,
             identifiers: &identifiers,
             decided: std::array::from_fn(|_| vec![UNDECIDED; 1]),
@@ -80,12 +80,76 @@ fn names_that_readers_compute_with_keep_their_form() {
     assert!(!["alicia", "robert", "carolyn"].iter().any(|name| broken.contains(name)), "{broken}");
 }
 
+/// Functions that have a record of the compiler's and some that have none, in a file with another program's types.
+fn functions() -> Vec<u8> {
+    use crate::write::{Counts, Layout};
+    let mut layout = Layout::node_24();
+    layout.node_types.push("acme database row".to_owned());
+    layout.edge_types.push("acme reference".to_owned());
+    let (row, reference) = (layout.node_types.len() as u8 - 1, layout.edge_types.len() as u8 - 1);
+    let names =
+        ["", "system / Context", "login", "userAlice", "file:///home/alice/app.js", "alice.js", "Window / https://bank.example/alice"];
+    let nodes = [(9, 0, 6), (3, 1, 2), (5, 2, 1), (4, 2, 0), (5, 3, 1), (4, 4, 0), (4, 5, 0), (3, 6, 1), (row, 3, 0)];
+    let counts = Counts { nodes: nodes.len() as u64, edges: 11, trace_functions: 1 };
+    let mut writer = Writer::new(Vec::new(), layout, counts, Hash::Mixed).unwrap();
+    let ids: Vec<StringId> = names.iter().map(|name| writer.string(name).unwrap()).collect();
+    let [shared, variable] = ["shared", "visits"].map(|name| writer.string(name).unwrap());
+    for (at, (node_type, name, edge_count)) in nodes.into_iter().enumerate() {
+        writer.node(&Node { edge_count, ..Node::new(node_type, ids[name], at as u64 * 2 + 1, 8) }).unwrap();
+    }
+    // Properties called as the functions and as the variables are.
+    for (to, name) in [(2, ids[2]), (4, ids[3]), (7, variable), (5, ids[4]), (6, ids[2])] {
+        writer.edge(0, 2, EdgeName::Text(name), to).unwrap();
+    }
+    writer.edge(0, 1, EdgeName::Index(0), 1).unwrap();
+    writer.edge(1, 0, EdgeName::Text(variable), 2).unwrap();
+    writer.edge(1, 0, EdgeName::Text(ids[2]), 2).unwrap();
+    writer.edge(2, 3, EdgeName::Text(shared), 3).unwrap();
+    // What another program calls so leads to no code of that name.
+    writer.edge(4, 3, EdgeName::Text(shared), 3).unwrap();
+    writer.edge(7, reference, EdgeName::Text(ids[3]), 8).unwrap();
+    writer.trace_function_info(1, ids[2], ids[4], [0, 0, 0]).unwrap();
+    writer.finish().unwrap().0
+}
+
+#[test]
+fn a_functions_name_stays_where_the_compiler_wrote_it_down() {
+    let of = |keep| strings(&redacted(&functions(), keep, &[]));
+    let survived = |keep| {
+        let new = of(keep);
+        ["login", "userAlice", "visits"].map(|name| new.iter().any(|text| text == name))
+    };
+    assert_eq!(survived(Keep::Identifiers), [true, false, true]);
+    assert_eq!(survived(Keep::Own), [false; 3]);
+    assert_eq!(survived(Keep::Names), [true; 3]);
+}
+
+#[test]
+fn addresses_and_other_programs_types_never_stay() {
+    for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
+        let bytes = redacted(&functions(), keep, &[]);
+        let text = String::from_utf8(bytes.clone()).unwrap();
+        for secret in ["alice.js", "https:", "bank", "acme"] {
+            assert!(!text.contains(secret), "{keep:?} {secret}: {text}");
+        }
+        // Only as the name of a property, which was asked for.
+        assert_eq!(text.contains("file:///home/alice/app.js"), keep == Keep::Names);
+        let snapshot = crate::Snapshot::read(&bytes).unwrap();
+        let graph = &snapshot.graph;
+        assert!(graph.nodes().all(|node| !snapshot.strings.text(graph.node_name(node)).contains("alice")), "{keep:?}");
+        assert!(graph.nodes().any(|node| snapshot.node_type_name(graph.node_type(node)).starts_with("type ")));
+        assert!(!snapshot.strings.text(snapshot.traces.functions[0].script_name).contains("alice"));
+    }
+}
+
 /// A file of made-up strings in every role.
 fn made(texts: &[String], uses: &[(u8, u8)]) -> Vec<u8> {
     use crate::write::{Counts, Layout};
     let nodes = uses.len() as u64;
-    let counts = Counts { nodes, edges: nodes, trace_functions: 0 };
-    let mut writer = Writer::new(Vec::new(), Layout::node_24(), counts, Hash::Mixed).unwrap();
+    let counts = Counts { nodes, edges: nodes, trace_functions: 1 };
+    let mut layout = Layout { scopes: true, ..Layout::node_24() };
+    layout.node_types.push(format!("type of {}", texts[0]));
+    let mut writer = Writer::new(Vec::new(), layout, counts, Hash::Mixed).unwrap();
     let ids: Vec<StringId> = texts.iter().map(|text| writer.string(text).unwrap()).collect();
     for (ordinal, (node_type, _)) in uses.iter().enumerate() {
         let node = Node::new(*node_type, ids[ordinal % ids.len()], ordinal as u64 * 2 + 1, 8);
@@ -95,6 +159,7 @@ fn made(texts: &[String], uses: &[(u8, u8)]) -> Vec<u8> {
         let name = if matches!(edge_type, 1 | 4) { EdgeName::Index(3) } else { EdgeName::Text(ids[(ordinal * 7 + 1) % ids.len()]) };
         writer.edge(ordinal as u64, *edge_type, name, 0).unwrap();
     }
+    writer.trace_function_info(1, ids[0], ids[ids.len() / 2], [0, 0, 0]).unwrap();
     writer.finish().unwrap().0
 }
 
@@ -103,35 +168,26 @@ proptest! {
     #[test]
     fn no_other_string_of_the_original_survives(
         texts in prop::collection::vec("[a-z]{1,3}@[a-z]{3,9}\\.com|[A-Za-z]{6,12}|[a-zé€😀 /<>]{1,30}|[0-9]{1,12}|.", 1..80),
-        uses in prop::collection::vec((0u8..15, 0u8..7), 1..120),
+        uses in prop::collection::vec((0u8..16, 0u8..7), 1..120),
         which in 0..2usize,
     ) {
         let bytes = made(&texts, &uses);
         let keep = [Keep::Identifiers, Keep::Own][which];
         let new = redacted(&bytes, keep, &["function allowed() {}"]);
         let originals: HashSet<String> = strings(&bytes).into_iter().collect();
-        // Under `Identifiers`, names of closures and variables are taken for source.
-        let mut from_file = HashSet::new();
-        let ids = |ordinal: usize| texts[ordinal % texts.len()].clone();
-        for (ordinal, (node_type, edge_type)) in uses.iter().enumerate().filter(|_| keep == Keep::Identifiers) {
-            if *node_type == 5 {
-                from_file.insert(ids(ordinal));
-            }
-            if *edge_type == 0 {
-                from_file.insert(ids(ordinal * 7 + 1));
-            }
-        }
         let own = Identifiers::own();
         for text in strings(&new) {
             // Tags and the parts of "Window / ..." are kept or not one by one.
             let part = |part: &str| {
                 let digits = part.len() <= 6 && part.bytes().all(|byte| byte.is_ascii_digit());
                 let tag = part.strip_prefix('<').and_then(|part| part.strip_suffix('>')).is_some_and(|tag| HTML_TAGS.contains(&tag));
-                digits || tag || own.contains(part.as_bytes()) || from_file.contains(part)
+                digits || tag || own.contains(part.as_bytes()) || (keep == Keep::Identifiers && part == "allowed")
             };
             let allowed = text.split(" / ").all(part);
             prop_assert!(allowed || !originals.contains(&text), "{:?} survived", text);
         }
+        let types = Rows::find(&new).unwrap().layout.node_types.clone();
+        prop_assert_eq!(types.last().map(String::as_str), Some("type 15"));
         prop_assert_eq!(Rows::find(&new).unwrap().counts, Rows::find(&bytes).unwrap().counts);
     }
 }
