@@ -26,6 +26,7 @@
 
 pub mod display;
 pub mod findings;
+pub mod granules;
 pub mod shadow;
 pub mod statistics;
 

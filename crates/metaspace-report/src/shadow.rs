@@ -7,7 +7,8 @@
 //! is committed whole, and the sum is rounded up to granules, so that a chunk smaller than one is committed whole or not at all. Beside it stand the granules that are really committed. Source: `metachunk.cpp`, `rootChunkArea.cpp`, `chunkManager.cpp`,
 //! `freeBlocks.cpp` of JDK 17; a test compares the result with `jcmd VM.metaspace` of a running JVM.
 
-use hashbrown::{HashMap, HashSet};
+use crate::granules::Granules;
+use hashbrown::HashMap;
 use heaplab_trace::tables::{ChunkEvent, ChunkOp, Tables};
 use heaplab_trace::{Event, ObjectId, Op};
 use std::collections::BTreeMap;
@@ -21,6 +22,12 @@ pub const ROOT_BYTES: u64 = 16 << 20;
 const REST_BYTES: u64 = 16;
 /// The granule where the recording names none.
 const GRANULE_BYTES: u64 = 64 << 10;
+/// The smallest granule that is believed: a page. HotSpot's smallest is 16 KB.
+const GRANULE_BYTES_MIN: u64 = 4 << 10;
+/// Most nodes that are believed: 4 TB of address space.
+const NODES_LIMIT: usize = 1 << 16;
+/// Most class spaces; a JVM has one.
+const CLASS_NODES_LIMIT: usize = 16;
 
 /// One chunk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -110,7 +117,8 @@ pub struct Shadow {
     pub granule_bytes: u64,
     /// Bytes of blocks in chunks in use.
     pub used_bytes: u64,
-    granules: HashSet<u64, Xxh3DefaultBuilder>,
+    granules: Granules,
+    class_nodes: Vec<(u64, u64)>,
     objects: Map<ObjectId, (u32, u64, u64)>,
     partners: Vec<Option<u32>>,
 }
@@ -125,7 +133,8 @@ impl Shadow {
             counters: Counters::default(),
             granule_bytes: GRANULE_BYTES,
             used_bytes: 0,
-            granules: HashSet::default(),
+            granules: Granules::default(),
+            class_nodes: Vec::new(),
             objects: Map::default(),
             partners: tables.arenas.iter().map(|arena| arena.partner).collect(),
         }
@@ -133,22 +142,28 @@ impl Shadow {
 
     /// Bytes that are committed.
     pub fn committed_bytes(&self) -> u64 {
-        self.granules.len() as u64 * self.granule_bytes
+        self.granules.count() * self.granule_bytes
     }
 
     /// Whether the granule that holds `address` is committed.
     pub fn is_committed(&self, address: u64) -> bool {
-        self.granules.contains(&(address / self.granule_bytes))
+        self.granules.contains(address / self.granule_bytes)
     }
 
-    /// The committed granules' addresses, in no order.
+    /// What of a range of whole granules lies in committed ones.
+    pub fn committed_within(&self, from: u64, bytes: u64) -> u64 {
+        let first = from / self.granule_bytes;
+        self.granules.count_within(first, first + bytes / self.granule_bytes) * self.granule_bytes
+    }
+
+    /// The committed granules' addresses, in order.
     pub fn granules(&self) -> impl Iterator<Item = u64> + '_ {
         self.granules.iter().map(|granule| granule * self.granule_bytes)
     }
 
     /// Whether `address` is in class space.
     pub fn is_class(&self, address: u64) -> bool {
-        self.nodes.iter().any(|(from, bytes, class)| *class && address >= *from && address - from < *bytes)
+        self.class_nodes.iter().any(|(from, bytes)| address >= *from && address - from < *bytes)
     }
 
     /// What became of blocks and arenas.
@@ -219,12 +234,16 @@ impl Shadow {
         let (address, bytes) = (event.address, event.bytes);
         match event.op {
             ChunkOp::Granule => {
-                if bytes.is_power_of_two() && (1024..=ROOT_BYTES).contains(&bytes) && self.granules.is_empty() {
+                if bytes.is_power_of_two() && (GRANULE_BYTES_MIN..=ROOT_BYTES).contains(&bytes) && self.granules.is_empty() {
                     self.granule_bytes = bytes;
                 }
             }
-            ChunkOp::Node => self.nodes.push((address, bytes, false)),
-            ChunkOp::ClassNode => self.nodes.push((address, bytes, true)),
+            ChunkOp::Node if self.nodes.len() < NODES_LIMIT => self.nodes.push((address, bytes, false)),
+            ChunkOp::ClassNode if self.nodes.len() < NODES_LIMIT && self.class_nodes.len() < CLASS_NODES_LIMIT => {
+                self.nodes.push((address, bytes, true));
+                self.class_nodes.push((address, bytes));
+            }
+            ChunkOp::Node | ChunkOp::ClassNode => {}
             ChunkOp::Root if !is_chunk(address, ROOT_BYTES) => {}
             ChunkOp::Root => {
                 let free = Chunk { bytes: ROOT_BYTES, committed_bytes: 0, used_bytes: 0, owner: Owner::Free };
@@ -240,15 +259,15 @@ impl Shadow {
             ChunkOp::Return => self.give_back(address),
             ChunkOp::Commit => {
                 self.counters.commits += 1;
-                self.each_granule(address, bytes, |granules, granule| {
-                    granules.insert(granule);
-                });
+                if let Some((from, to)) = self.granules_of(address, bytes) {
+                    self.granules.insert(from, to);
+                }
             }
             ChunkOp::Uncommit => {
                 self.counters.uncommits += 1;
-                self.each_granule(address, bytes, |granules, granule| {
-                    granules.remove(&granule);
-                });
+                if let Some((from, to)) = self.granules_of(address, bytes) {
+                    self.granules.remove(from, to);
+                }
                 if let Some(chunk) = self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free) {
                     chunk.committed_bytes = 0;
                 }
@@ -269,15 +288,11 @@ impl Shadow {
         }
     }
 
-    /// Nothing larger than a root chunk is committed at once: a row that says so is damaged.
-    fn each_granule(&mut self, address: u64, bytes: u64, each: impl Fn(&mut HashSet<u64, Xxh3DefaultBuilder>, u64)) {
-        if address.checked_add(bytes).is_none() {
-            return;
-        }
+    /// The granules of a range. Nothing larger than a root chunk is committed at once: a row that says so is damaged.
+    fn granules_of(&self, address: u64, bytes: u64) -> Option<(u64, u64)> {
+        address.checked_add(bytes)?;
         let first = address / self.granule_bytes;
-        for granule in first..first + bytes.min(ROOT_BYTES) / self.granule_bytes {
-            each(&mut self.granules, granule);
-        }
+        Some((first, first + bytes.min(ROOT_BYTES) / self.granule_bytes))
     }
 
     /// A chunk's committed beginning, which is whole granules, or all of a chunk that is smaller (`Metachunk::set_committed_words`).

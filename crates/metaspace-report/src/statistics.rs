@@ -255,7 +255,7 @@ fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
     if bytes <= granule {
         return if shadow.is_committed(from) { bytes } else { 0 };
     }
-    (from..from + bytes).step_by(granule as usize).filter(|address| shadow.is_committed(*address)).count() as u64 * granule
+    shadow.committed_within(from, bytes)
 }
 
 fn pinned(shadow: &Shadow) -> Pinned {

