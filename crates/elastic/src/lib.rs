@@ -35,7 +35,7 @@
 //! - A new arena starts in a hole of nearly its wanted size if there is one, else in a page of its own: arenas that
 //!   lie in one page instead of two are what makes pages free again.
 //! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has two mappings at most, whatever is committed.
-//! - An arena is 8 bytes of handle and 64 bytes of head in its own first chunk. The shared books are 16 bytes a page.
+//! - An arena is 8 bytes of handle and 64 bytes of head in its own first chunk. The shared books are 17 bytes a page.
 //!
 //! # What it costs, where it is not the right thing
 //! Blocks are whole words, 8 bytes at least. An arena takes at least two lines. A granule larger than a page

@@ -20,7 +20,7 @@ use std::ptr::NonNull;
 
 /// Enlarging in place goes by this share of what the arena has, of the chunk it would take next, and by this many lines at least.
 const ENLARGE_SHARE: u32 = 16;
-const ENLARGE_CHUNK_SHARE: usize = 4;
+const ENLARGE_CHUNK_SHARE: usize = 2;
 const ENLARGE_LINES: u32 = 2;
 /// A large chunk's committed part grows by this share of what the arena has, up to this much.
 const COMMIT_SHARE: usize = 64;

@@ -3,12 +3,30 @@
 //! A granule's 64 lines and a region's 64 granules are each one word, so that "where do n free lines lie side by side"
 //! is a handful of shifts. Source: H. S. Warren, "Hacker's Delight", 6-2 (strings of ones of a given length).
 
-/// Length of the longest run of ones.
-pub fn longest_run(mut word: u64) -> u32 {
-    let mut length = 0;
-    while word != 0 {
-        word &= word << 1;
-        length += 1;
+/// Length of the longest run of ones: the longest power of two that there is, by doubling, and then what more there is, by halving.
+pub fn longest_run(word: u64) -> u32 {
+    if word == 0 || word == u64::MAX {
+        return word.count_ones();
+    }
+    // Where runs of at least 2^k begin. No run is longer than 63, so that 32 is the last power.
+    let mut starts_of = [word, 0, 0, 0, 0, 0];
+    let mut power = 0;
+    while power < 5 {
+        let longer = starts_of[power] & (starts_of[power] >> (1 << power));
+        if longer == 0 {
+            break;
+        }
+        power += 1;
+        starts_of[power] = longer;
+    }
+    let (mut starts, mut length) = (starts_of[power], 1 << power);
+    while power > 0 {
+        power -= 1;
+        let longer = starts & (starts_of[power] >> length);
+        if longer != 0 {
+            starts = longer;
+            length += 1 << power;
+        }
     }
     length
 }

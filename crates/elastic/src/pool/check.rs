@@ -70,6 +70,9 @@ impl Pool {
             if region.warm & !region.free != 0 {
                 return Err(format!("region {number}: a granule in use counts as free and committed"));
             }
+            if region.noted != (region.free != 0, region.free & region.warm != 0) {
+                return Err(format!("region {number}: the sets of regions say {:?}", region.noted));
+            }
             for (bit, granule) in region.granules.iter().enumerate() {
                 let (free, id) = (region.free >> bit & 1 == 1, number as u32 * REGION_GRANULES + bit as u32);
                 let longest = longest_run(granule.free_lines);

@@ -239,8 +239,13 @@ impl Pool {
     fn note(&mut self, number: usize) {
         let region = self.regions.region(number);
         let (free, warm) = (region.free != 0, region.free & region.warm != 0);
-        self.open.put(number, free);
-        self.warm.put(number, warm);
+        let (was_free, was_warm) = std::mem::replace(&mut region.noted, (free, warm));
+        if free != was_free {
+            self.open.put(number, free);
+        }
+        if warm != was_warm {
+            self.warm.put(number, warm);
+        }
     }
 
     fn begin_region(&mut self) -> Result<usize, Error> {

@@ -33,13 +33,18 @@ pub struct Region {
     pub warm: u64,
     /// Each of them.
     pub granules: [Granule; REGION_GRANULES as usize],
+    /// What the sets of regions say of this one: that it has a free granule, and a warm one.
+    pub noted: (bool, bool),
+    /// The longest free run of each, which is the list it is in.
+    longest: [u8; REGION_GRANULES as usize],
 }
 
 impl Region {
     /// All free and uncommitted.
     pub fn new(chunk: ChunkId) -> Box<Region> {
         let granule = Granule { free_lines: u64::MAX, prev: NONE, next: NONE };
-        Box::new(Region { chunk, free: u64::MAX, warm: 0, granules: [granule; REGION_GRANULES as usize] })
+        let (granules, longest) = ([granule; REGION_GRANULES as usize], [GRANULE_LINES as u8; REGION_GRANULES as usize]);
+        Box::new(Region { chunk, free: u64::MAX, warm: 0, noted: (false, false), granules, longest })
     }
 }
 
@@ -124,9 +129,10 @@ impl Holes {
 
     /// Changes which lines of a granule in use are free, and with it the list the granule is in.
     pub fn set_free_lines(&mut self, regions: &mut Regions, granule: u32, free_lines: u64) {
-        let was = regions.granule(granule).free_lines;
-        let (before, after) = (longest_run(was), longest_run(free_lines));
-        regions.granule(granule).free_lines = free_lines;
+        let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
+        let after = longest_run(free_lines);
+        region.granules[index].free_lines = free_lines;
+        let before = u32::from(std::mem::replace(&mut region.longest[index], after as u8));
         if before != after {
             self.unlink(regions, granule, before);
             self.link(regions, granule, after);
