@@ -83,12 +83,15 @@ pub struct Driver<'a, H> {
     heap: H,
     table: Table,
     at: usize,
+    /// One bit a region, for [`Driver::rewind`]: written before anything is measured.
+    regions: Pages<u64>,
 }
 
 impl<'a, H: Allocating> Driver<'a, H> {
     /// A driver at the beginning of `program`. Its table is written here, before anything is measured.
     pub fn new(program: &'a Program, heap: H) -> Result<Self, ReplayError> {
-        Ok(Driver { program, heap, table: Table::zeroed(program.facts().slots as usize)?, at: 0 })
+        let regions = if H::REGIONS { Pages::zeroed(regions(program).div_ceil(64))? } else { Pages::new() };
+        Ok(Driver { program, heap, table: Table::zeroed(program.facts().slots as usize)?, at: 0, regions })
     }
 
     /// Runs the instructions before word `end`.
@@ -101,10 +104,33 @@ impl<'a, H: Allocating> Driver<'a, H> {
         self.run_to(self.program.words().len(), policy)
     }
 
-    /// Frees what is live and goes back to the beginning.
+    /// Frees what is live, ends the regions that are alive, and goes back to the beginning.
     pub fn rewind(&mut self) {
         release(&self.table, &mut self.heap);
+        if H::REGIONS {
+            self.end_regions();
+        }
         self.at = 0;
+    }
+
+    /// Ends the regions that outlive the program. Alive, they would go on growing with the next pass.
+    fn end_regions(&mut self) {
+        let alive = self.regions.as_mut_slice();
+        alive.fill(0);
+        let ran = self.program.steps().map_while(Result::ok).take_while(|(word, _)| *word < self.at);
+        for (_, step) in ran {
+            let (Step::RegionBirth { region } | Step::RegionDeath { region, .. }) = step else { continue };
+            if let Some(bits) = alive.get_mut(region as usize / 64) {
+                let bit = 1 << (region % 64);
+                *bits = if matches!(step, Step::RegionBirth { .. }) { *bits | bit } else { *bits & !bit };
+            }
+        }
+        for (nth, bits) in alive.iter().enumerate() {
+            for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
+                // SAFETY: its blocks have left the table.
+                unsafe { self.heap.end_region(Region(nth as u32 * 64 + bit)) };
+            }
+        }
     }
 
     /// The heap.
@@ -140,6 +166,15 @@ impl<H: Allocating> Runs for Driver<'_, H> {
     fn clock() -> u64 {
         crate::system::cpu_ns()
     }
+}
+
+/// One more than the largest number of a region that begins. A damaged program's number cannot be larger than the program.
+fn regions(program: &Program) -> usize {
+    let numbers = program.steps().flatten().filter_map(|(_, step)| match step {
+        Step::RegionBirth { region } => Some(region as usize + 1),
+        _ => None,
+    });
+    numbers.max().unwrap_or(0).min(program.words().len())
 }
 
 /// Frees every block of `table`.
