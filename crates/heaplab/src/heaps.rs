@@ -1,7 +1,11 @@
 //! The table of heap names: one `match` from a name to a heap of a family, and the driver compiled for it.
 
 use anyhow::{Context, Result, bail};
-use heaplab_arena::{bump::Bumps, elastic, elastic::Elastic};
+use heaplab_arena::{
+    bump::Bumps,
+    elastic,
+    elastic::{Alone, Elastic},
+};
 use heaplab_experiment::HeapCell;
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::old::{Heap11, Options11};
@@ -222,13 +226,35 @@ pub fn serve(request: &CellRequest) -> Result<CellReport> {
         Heap::Arena(ArenaLibrary::Elastic) => {
             let growth = program.facts().regions().map(|region| elastic::growth(&region.growth_policy)).collect();
             let options = heaplab_elastic::Options::default();
-            // Blocks that die alone need a table of sizes, which is not to be paid for where there are none.
-            let alone = |step| matches!(step, Ok((_, Step::Free { .. } | Step::Reallocate { .. } | Step::UsableSize { .. })));
-            let heap = if program.steps().any(alone) { Elastic::new(options, growth) } else { Elastic::whole_arenas(options, growth) };
+            let heap = Elastic::knowing(options, growth, dying_alone(&program));
             let version = || format!("elastic {}", env!("CARGO_PKG_VERSION"));
             Ok(cell::run(heap.context("no address space for elastic arenas")?, version, &program, request))
         }
     }
+}
+
+/// The births whose blocks die before their arenas, are reallocated, or asked for their sizes.
+fn dying_alone(program: &Program) -> Alone {
+    let mut alone = Alone::default();
+    let mut births = vec![0; program.facts().slots as usize];
+    for (_, step) in program.steps().flatten() {
+        match step {
+            Step::Allocate { slot, .. } => {
+                let birth = alone.birth();
+                // A slot outside of the table ends the replay, with an error of its own.
+                if let Some(entry) = births.get_mut(slot as usize) {
+                    *entry = birth;
+                }
+            }
+            Step::Free { slot } | Step::Reallocate { slot, .. } | Step::UsableSize { slot } => {
+                if let Some(birth) = births.get(slot as usize).filter(|birth| **birth < alone.births()) {
+                    alone.know(*birth);
+                }
+            }
+            _ => {}
+        }
+    }
+    alone
 }
 
 fn serve_metaspace(spec: &metaspace::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {

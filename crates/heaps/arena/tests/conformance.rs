@@ -1,7 +1,7 @@
 //! Every arena library keeps the contract.
 
 use heaplab_arena::bump::Bumps;
-use heaplab_arena::elastic::{Elastic, growth};
+use heaplab_arena::elastic::{Alone, Elastic, growth};
 use heaplab_elastic::Options;
 use heaplab_heap::conformance::{drive, operations, pseudo_random};
 use heaplab_heap::{Allocating, Region, Request};
@@ -59,6 +59,55 @@ fn arenas_that_die_whole_need_no_table_and_give_everything_back() {
     assert!(heap.trim());
     assert_eq!(heap.footprint().committed_bytes, Some(0));
     heap.check_deep().unwrap();
+}
+
+#[test]
+fn of_blocks_that_die_alone_only_those_are_known_in_every_pass() {
+    let mut alone = Alone::default();
+    for _ in 0..200 {
+        let birth = alone.birth();
+        if birth % 10 == 3 {
+            alone.know(birth);
+        }
+    }
+    let mut heap = Elastic::knowing(Options::default(), Vec::new(), alone).unwrap();
+    for pass in 0..3 {
+        for birth in 0..200 {
+            let request = Request { region: Region(1), align: 8, ..Request::of(40) };
+            let block = heap.allocate(request).unwrap();
+            // SAFETY: the block lives; moved, it is the one that is freed.
+            unsafe {
+                assert_eq!(heap.usable_size(block), (birth % 10 == 3).then_some(40), "pass {pass}, birth {birth}");
+                block.write_bytes(7, 40);
+                if birth % 10 == 3 {
+                    let moved = heap.reallocate(block, Request { size: 80, ..request }).unwrap();
+                    assert_eq!((moved.add(39).read(), heap.usable_size(moved)), (7, Some(80)));
+                    heap.deallocate(moved);
+                    assert_eq!(heap.usable_size(moved), None);
+                }
+            }
+        }
+        // SAFETY: none of its blocks is used.
+        unsafe { heap.end_region(Region(1)) };
+    }
+    heap.trim();
+    assert_eq!(heap.footprint().committed_bytes, Some(0));
+}
+
+#[test]
+fn blocks_of_no_arena_are_known_in_any_case() {
+    let mut alone = Alone::default();
+    let births = [alone.birth(), alone.birth()];
+    alone.know(births[0]);
+    let mut heap = Elastic::knowing(Options::default(), Vec::new(), alone).unwrap();
+    for _ in births {
+        let block = heap.allocate(Request { align: 8, ..Request::of(24) }).unwrap();
+        // SAFETY: it lives.
+        unsafe {
+            assert_eq!(heap.usable_size(block), Some(24));
+            heap.deallocate(block);
+        }
+    }
 }
 
 #[test]
