@@ -2,6 +2,8 @@
 //!
 //! A drop is where the recorded JVM purged, after a collection that unloaded classes. HotSpot's side is
 //! heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test `recorded`).
+//!
+//! Beside them stands what no placement can go below: memory is committed in pages, and each arena has a head.
 
 use super::peers::{Elastic, Peer};
 use super::workload::{Recording, Step};
@@ -10,6 +12,7 @@ use heaplab_elastic::{Growth, Reclaim};
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::plan::ArenaPlan;
 use heaplab_metaspace::spec::Spec;
+use std::collections::BTreeSet;
 
 /// The bytes at one drop.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
@@ -24,8 +27,54 @@ pub struct Drop {
     pub untrimmed_bytes: usize,
     /// What it has committed afterwards.
     pub elastic_bytes: usize,
+    /// Whole pages that hold live blocks, where ours placed them.
+    pub touched_bytes: usize,
+    /// Whole pages that live blocks and the arenas' heads would fill without a gap: what any placement needs.
+    pub least_bytes: usize,
+    /// Of the live arenas' committed bytes: heads and links, what is still to be bumped through, leftovers.
+    pub overhead_bytes: usize,
+    /// See above.
+    pub window_bytes: usize,
+    /// See above.
+    pub leftover_bytes: usize,
     /// What HotSpot's arenas (all of the standard kind, aggressive reclaim) have committed after the purge.
     pub hotspot_bytes: usize,
+}
+
+/// A page, which is also the granule that both commit at least.
+pub const PAGE_BYTES: usize = 4096;
+/// What an arena of ours keeps of itself, with the link of its first chunk.
+const HEAD_BYTES: usize = 64;
+
+impl Drop {
+    /// What arenas and their blocks have at this moment.
+    fn look(event: usize, arenas: usize, live_bytes: usize, elastic: &Elastic) -> Drop {
+        let mut drop = Drop {
+            event,
+            arenas,
+            live_bytes,
+            untrimmed_bytes: elastic.space.committed_bytes(),
+            elastic_bytes: 0,
+            touched_bytes: 0,
+            least_bytes: (live_bytes + arenas * HEAD_BYTES).next_multiple_of(PAGE_BYTES),
+            overhead_bytes: 0,
+            window_bytes: 0,
+            leftover_bytes: 0,
+            hotspot_bytes: 0,
+        };
+        for arena in elastic.statistics() {
+            drop.overhead_bytes += arena.overhead_bytes;
+            drop.window_bytes += arena.free_bytes;
+            drop.leftover_bytes += arena.deallocated_bytes;
+        }
+        drop
+    }
+}
+
+/// Whole pages that these blocks lie in, of address and size.
+fn pages(blocks: impl Iterator<Item = (usize, usize)>) -> usize {
+    let pages: BTreeSet<usize> = blocks.flat_map(|(start, bytes)| start / PAGE_BYTES..(start + bytes).div_ceil(PAGE_BYTES)).collect();
+    pages.len() * PAGE_BYTES
 }
 
 /// Replays the recording, whose class arenas are left out, and looks at every drop.
@@ -37,6 +86,7 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
     let mut blocks = Vec::new();
     let (mut drops, mut arenas, mut live_bytes) = (Vec::new(), 0, 0);
     let mut live = vec![0usize; recording.arenas];
+    let mut freed = BTreeSet::new();
     for (event, step) in recording.steps.iter().enumerate() {
         match *step {
             Step::Begin(arena) => {
@@ -60,6 +110,7 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
                     elastic.free(arena as usize, ours, bytes as usize);
                     hotspot.deallocate_words(id, theirs, bytes as usize / 8);
                 }
+                freed.insert(block as usize);
                 live[arena as usize] -= bytes as usize;
                 live_bytes -= bytes as usize;
             }
@@ -72,11 +123,14 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
                 live_bytes -= std::mem::take(&mut live[arena as usize]);
             }
             Step::Purge => {
-                let untrimmed_bytes = elastic.space.committed_bytes();
+                let before = Drop::look(event, arenas, live_bytes, &elastic);
                 elastic.trim();
                 hotspot.purge();
                 let (elastic_bytes, hotspot_bytes) = (elastic.space.committed_bytes(), hotspot.committed_words() * 8);
-                drops.push(Drop { event, arenas, live_bytes, untrimmed_bytes, elastic_bytes, hotspot_bytes });
+                let born = blocks.iter().zip(&recording.blocks).enumerate();
+                let alive = born.filter(|(block, (_, (arena, _)))| ids[*arena as usize].is_some() && !freed.contains(block));
+                let touched_bytes = pages(alive.map(|(_, ((ours, _), (_, bytes)))| (*ours as usize, *bytes as usize)));
+                drops.push(Drop { elastic_bytes, hotspot_bytes, touched_bytes, ..before });
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What elastic arenas are measured beside: bumpalo, talloc (where its library is installed), and mallocs whose blocks are
 //! freed one by one, for which the driver keeps a table, as a program would have to.
 
-use heaplab_elastic::{Arena, Growth, Options, Reclaim, Space};
+use heaplab_elastic::{Arena, ArenaStatistics, Growth, Options, Reclaim, Space};
 use heaplab_system::Malloc;
 use std::alloc::Layout;
 use std::ffi::{CStr, c_char, c_int, c_void};
@@ -62,6 +62,11 @@ impl Elastic {
 
     fn with(growth: Growth, options: Options) -> Elastic {
         Elastic { space: Space::new(options).expect("address space"), growth, arenas: Vec::new() }
+    }
+
+    /// What each live arena has.
+    pub fn statistics(&self) -> impl Iterator<Item = ArenaStatistics> {
+        self.arenas.iter().flatten().map(Arena::statistics)
     }
 }
 

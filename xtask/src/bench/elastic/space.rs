@@ -66,7 +66,7 @@ pub fn child(spec: &str) -> Result<()> {
     let mut fields = spec.splitn(3, ',');
     let (Some(heap), Some(order), Some(seed)) = (fields.next(), fields.next(), fields.next()) else { bail!("{spec:?}") };
     if heap == "replay" {
-        println!("{}", super::time::replay_child(order, seed)?);
+        println!("{}", serde_json::to_string(&super::time::replay_child(order, seed)?)?);
         return Ok(());
     }
     let seed = seed.parse()?;

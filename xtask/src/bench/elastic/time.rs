@@ -227,9 +227,36 @@ pub fn threads(repetitions: usize) -> Result<Threads> {
     Ok(Threads { one_ns: ones[middle], by_clock: by_clock[middle], by_cpu: by_cpu[middle], best, waits_permille: waits[middle] })
 }
 
-/// Replays a recording; every block's first word is written. ns an event.
-fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) -> f64 {
-    let start = cpu_ns();
+/// Page faults of this thread so far.
+fn faults() -> i64 {
+    // SAFETY: a rusage of zeros is valid, and the call fills it.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
+        usage.ru_minflt
+    }
+}
+
+/// CPU time of the first touch of a page of the basic size, ns: the least of five rounds over 32 MB.
+pub fn first_touch_ns() -> Result<f64> {
+    const BYTES: usize = 32 << 20;
+    let mut least = f64::INFINITY;
+    for _ in 0..5 {
+        let mut memory = memmap2::MmapMut::map_anon(BYTES)?;
+        memory.advise(memmap2::Advice::NoHugePage)?;
+        let (page, start) = (super::drops::PAGE_BYTES, cpu_ns());
+        for at in (0..BYTES).step_by(page) {
+            memory[at] = 1;
+        }
+        black_box(&memory);
+        least = least.min((cpu_ns() - start) as f64 / (BYTES / page) as f64);
+    }
+    Ok(least)
+}
+
+/// Replays a recording; every block's first word is written. ns an event, and page faults.
+fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) -> (f64, i64) {
+    let (start, before) = (cpu_ns(), faults());
     let mut born = 0;
     for step in &recording.steps {
         match *step {
@@ -250,6 +277,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
         }
     }
     let ns = (cpu_ns() - start) as f64 / recording.steps.len() as f64;
+    let faults = faults() - before;
     // What outlives the recording is not part of it.
     let ended: std::collections::HashSet<u32> =
         recording.steps.iter().filter_map(|step| if let Step::End(arena) = step { Some(*arena) } else { None }).collect();
@@ -260,7 +288,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
             end(peer, recording, blocks, *arena);
         }
     }
-    ns
+    (ns, faults)
 }
 
 fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: u32) {
@@ -277,31 +305,51 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
 pub const FAST: &str = "elastic in huge pages kept until trim";
 /// Ours as it is by default, giving memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
-const SMALL_PAGES: &str = "elastic in small pages kept until trim";
+/// The same in pages of the basic size, each of which the kernel has to give.
+pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 
 /// What a recording is replayed on.
 const REPLAYED: [&str; 6] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo"];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 6] = [(0, 1), (2, 1), (0, 2), (0, 3), (0, 4), (0, 5)];
+const COMPARED: [(usize, usize); 6] = [(0, 1), (2, 1), (3, 1), (0, 2), (0, 4), (0, 5)];
 
-/// Replays of one recording, ns an event, each in a fresh process: our setting, the peer, and the pairs.
-pub fn replays(name: &str, repetitions: usize) -> Result<Vec<(&'static str, &'static str, Ratio)>> {
+/// Replays of one recording, each in a fresh process.
+pub struct Replays {
+    /// Our setting, or the first of the pair.
+    pub setting: &'static str,
+    /// Who it is compared with.
+    pub peer: &'static str,
+    /// ns an event.
+    pub ratio: Ratio,
+    /// Page faults of both.
+    pub faults: (i64, i64),
+}
+
+/// Replays one recording on everything in [`REPLAYED`].
+pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
+    let mut faults = [0; REPLAYED.len()];
     let mut pairs: [Vec<(f64, f64)>; COMPARED.len()] = Default::default();
     for _ in 0..repetitions {
         let mut ns = [0.0; REPLAYED.len()];
-        for (ns, heap) in ns.iter_mut().zip(REPLAYED) {
-            *ns = super::space::in_child(&format!("replay,{heap},{name}"))?;
+        for ((ns, faults), heap) in ns.iter_mut().zip(&mut faults).zip(REPLAYED) {
+            (*ns, *faults) = super::space::in_child(&format!("replay,{heap},{name}"))?;
         }
         for (pairs, (ours, peer)) in pairs.iter_mut().zip(COMPARED) {
             pairs.push((ns[ours], ns[peer]));
         }
     }
     let compared = COMPARED.iter().zip(&pairs);
-    Ok(compared.map(|(&(ours, peer), pairs)| (REPLAYED[ours], REPLAYED[peer], Ratio::of(pairs))).collect())
+    let one = |(&(ours, peer), pairs): (&(usize, usize), &Vec<(f64, f64)>)| Replays {
+        setting: REPLAYED[ours],
+        peer: REPLAYED[peer],
+        ratio: Ratio::of(pairs),
+        faults: (faults[ours], faults[peer]),
+    };
+    Ok(compared.map(one).collect())
 }
 
 /// The other side of [`replays`]: one replay on memory that nothing has touched.
-pub fn replay_child(heap: &str, name: &str) -> Result<f64> {
+pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
     let recording = super::workload::recording(name, true)?;
     // The driver's own table is not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
