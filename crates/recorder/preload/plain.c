@@ -1,5 +1,5 @@
-/* malloc and free, which nearly all events are, with a short way for recordings without stacks (t->plain) on an allocator that calls
- * none of the names defined here. Large programs run out of instruction cache first, so that what counts is how few lines
+/* malloc and free, which nearly all events are, with a short way for what needs no stack (t->plain, t->plain_free) on an allocator
+ * that calls none of the names defined here. Large programs run out of instruction cache first, so that what counts is how few lines
  * of code and data an event takes. The long way is reached by a jump, which leaves the caller's registers to it as they
  * were. What ring.c says of handlers holds here too. */
 #include "arch.h"
@@ -82,7 +82,7 @@ EXPORT void free(void *block)
 {
     struct thread *t = self;
     uint64_t head;
-    if (unlikely(!t->plain) || unlikely(!block) || unlikely(of_boot(block)) || unlikely(!enter_plain(t, 2, FRAME(), &head))) {
+    if (unlikely(!t->plain_free) || unlikely(!block) || unlikely(of_boot(block)) || unlikely(!enter_plain(t, 2, FRAME(), &head))) {
         free_the_long_way(block);
         return;
     }

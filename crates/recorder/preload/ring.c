@@ -157,6 +157,7 @@ static struct thread *thread_make(struct process *p)
     t->known_bits = recorder.depth ? known_bits : 0;
     t->wants_stacks = recorder.depth != 0;
     t->plain = recorder.plain && !recorder.depth;
+    t->plain_free = recorder.plain;
     t->next = p->threads;
     p->threads = t;
     return t;

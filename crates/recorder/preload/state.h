@@ -84,7 +84,7 @@ struct thread {
     uintptr_t busy_frame; /* frame address of the hook that is writing a record */
 
     uint64_t held_limit; /* the limit to return to; the same as limit, unless that is 0 */
-    bool plain; /* plain.c may go its short way */
+    bool plain, plain_free; /* plain.c may go its short way */
     bool wants_stacks;
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;

@@ -4,7 +4,9 @@
 //! Each repetition runs the program plain, under `heaplab record` at each stack depth, under another build of heaplab where one
 //! is given, and under heaptrack (raw), in this order, so that a slow minute of the machine falls on all of them; a repetition's
 //! differences to its own plain run are what is reported, as median and range. An event is a malloc, free or realloc, counted by
-//! heaplab.
+//! heaplab. Two rows say what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that
+//! also write a record where nobody reads it. What the kernel did of it stands beside the sum, because page faults and waiting
+//! are mended otherwise than instructions are.
 
 use super::measure::{Spread, Used, read_child, run as run_command, through_child};
 use anyhow::{Context, Result, bail};
@@ -49,7 +51,12 @@ enum Way {
     Heaplab(u32),
     Before(u32),
     Heaptrack,
+    /// Hooks that record nothing: the place in [`FLOORS`].
+    Floor(usize),
 }
+
+/// Names of the builds of `recorder_floor.c`, and what makes them.
+const FLOORS: [(&str, &[&str]); 2] = [("calls passed on", &[]), ("and a record stored", &["-DSTORE"])];
 
 /// What is measured, and where it may write.
 struct Bench<'a> {
@@ -81,7 +88,19 @@ pub fn run(args: &Args) -> Result<()> {
     let mut programs = programs(folder.path())?;
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
     let heaptrack = Path::new(HEAPTRACK).exists();
-    let mut ways = vec![Way::Plain];
+    let mut ways = vec![Way::Plain, Way::Floor(0), Way::Floor(1)];
+    for (place, (_, flags)) in FLOORS.iter().enumerate() {
+        let source = root().join("xtask/src/bench/recorder_floor.c");
+        let object = floor_object(folder.path(), place);
+        run_command(
+            Command::new("cc")
+                .args(["-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-ftls-model=initial-exec"])
+                .args(["-fno-builtin", "-fno-plt", "-o"])
+                .arg(object)
+                .args(*flags)
+                .arg(source),
+        )?;
+    }
     for &depth in &args.depth {
         ways.push(Way::Heaplab(depth));
         ways.extend(before.is_some().then_some(Way::Before(depth)));
@@ -126,6 +145,10 @@ pub fn release_build() -> Result<PathBuf> {
     Ok(target.join("release/heaplab"))
 }
 
+fn floor_object(folder: &Path, place: usize) -> PathBuf {
+    folder.join(format!("floor{place}.so"))
+}
+
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
@@ -166,13 +189,14 @@ impl Bench<'_> {
         let raw = self.folder.join("heaptrack.raw");
         let environment = match way {
             Way::Heaptrack => vec![format!("LD_PRELOAD={HEAPTRACK}"), format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display())],
+            Way::Floor(place) => vec![format!("LD_PRELOAD={}", floor_object(self.folder, place).display())],
             _ => Vec::new(),
         };
         let words = through_child(&used, &environment, &program.command)?;
         let mut command = match way {
             Way::Heaplab(depth) => self.recorded(self.heaplab, depth, &words),
             Way::Before(depth) => self.recorded(self.before.context("no --before")?, depth, &words),
-            Way::Plain | Way::Heaptrack => {
+            Way::Plain | Way::Heaptrack | Way::Floor(_) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]);
                 command
@@ -211,20 +235,22 @@ fn report(program: &Program, ways: &[Way], rows: &[Vec<Run>]) -> Option<f64> {
     let events = rows[0].iter().map(|run| run.events).max()? as f64;
     let plain = Spread::of(rows.iter().map(|row| row[0].target.cpu_s));
     println!("\n{}: {events:.0} events, {:.3} s of CPU when not recorded", program.name, plain.median);
-    println!("  {:<18} {:<28} {:<28} {:>12}", "", "in the target", "in all processes", "KiB added");
+    println!("  {:<20} {:<28} {:>12} {:<28} {:>10}", "", "in the target", "of it system", "in all processes", "KiB added");
     let mut at_16 = None;
     for (index, &way) in ways.iter().enumerate().skip(1) {
         let added = |used: fn(&Run) -> f64| Spread::of(rows.iter().map(|row| (used(&row[index]) - used(&row[0])) / events * 1e9));
         let target = added(|run| run.target.cpu_s);
+        let system = added(|run| run.target.system_s);
         let all = added(|run| run.all.cpu_s);
         let resident = Spread::of(rows.iter().map(|row| (row[index].target.resident_kib - row[0].target.resident_kib) as f64));
         let name = match way {
             Way::Heaplab(depth) => format!("heaplab, depth {depth}"),
             Way::Before(depth) => format!("before, depth {depth}"),
             Way::Heaptrack => String::from("heaptrack, raw"),
+            Way::Floor(place) => String::from(FLOORS[place].0),
             Way::Plain => unreachable!("the first way"),
         };
-        println!("  {name:<18} {:<28} {:<28} {:>12.0}", target.to_string(), all.to_string(), resident.median);
+        println!("  {name:<20} {:<28} {:>12.1} {:<28} {:>10.0}", target.to_string(), system.median, all.to_string(), resident.median);
         if way == Way::Heaplab(16) {
             at_16 = Some(target.median);
         }
