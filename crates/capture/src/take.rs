@@ -83,7 +83,6 @@ pub fn take(connection: &mut Connection, path: &Path, request: Request, progress
     });
     match answer {
         Ok(_) => {}
-        Err(error @ CaptureError::Write { .. }) => return Err(error),
         Err(error) => return Err(sink.abandon(error)),
     }
     let first = first.unwrap_or_else(Instant::now);
@@ -120,18 +119,29 @@ impl Sink {
         Ok(())
     }
 
+    /// What a failure to write leaves: a full disk may have taken a piece of what was written last.
     fn failed(&self, source: io::Error) -> CaptureError {
-        let kept = format!("its first {} bytes are kept", self.bytes);
+        let kept = match self.on_disk() {
+            0 => "nothing is kept".into(),
+            bytes => format!("its first {bytes} bytes are kept"),
+        };
         CaptureError::Write { path: self.part.clone(), source, kept }
+    }
+
+    fn on_disk(&self) -> u64 {
+        self.file.metadata().map_or(0, |metadata| metadata.len())
     }
 
     /// Keeps what came, if anything did.
     fn abandon(self, error: CaptureError) -> CaptureError {
-        if self.bytes == 0 {
+        if self.on_disk() == 0 {
             let _ = fs::remove_file(&self.part);
             return error;
         }
-        CaptureError::Cut { part: self.part, bytes: self.bytes, why: error.to_string() }
+        match error {
+            error @ CaptureError::Write { .. } => error,
+            error => CaptureError::Cut { part: self.part, bytes: self.bytes, why: error.to_string() },
+        }
     }
 
     fn finish(self) -> Result<u64, CaptureError> {
@@ -141,6 +151,13 @@ impl Sink {
         }
         self.file.sync_all().map_err(|error| self.failed(error))?;
         fs::rename(&self.part, &self.path).map_err(|error| self.failed(error))?;
+        // The name too is on disk then: a machine that goes down leaves the old file or the new one.
+        let folder = self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        File::open(folder).and_then(|folder| folder.sync_all()).map_err(|source| CaptureError::Write {
+            path: self.path.clone(),
+            source,
+            kept: "it is complete, but its name may not outlive a power failure".into(),
+        })?;
         Ok(self.bytes)
     }
 }

@@ -139,7 +139,8 @@ fn a_full_disk_is_said_and_a_folder_is_not_replaced() {
         client.say(r#"{"id":2,"result":{}}"#);
     });
     let error = take_from(&url, &path).unwrap_err().to_string();
-    assert!(error.contains("No space left") && error.contains("first 0 bytes are kept"), "{error}");
+    assert!(error.contains("No space left") && error.contains("nothing is kept"), "{error}");
     served.join().unwrap();
     assert!(!path.exists());
+    assert!(std::fs::symlink_metadata(part_of(&path)).is_err(), "no empty part is left");
 }
