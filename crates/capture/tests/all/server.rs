@@ -5,14 +5,14 @@ use std::net::{TcpListener, TcpStream};
 use std::thread::JoinHandle;
 
 /// Serves one connection: the opening handshake, then whatever `talk` does.
-pub fn serve(talk: impl FnOnce(&mut Client) + Send + 'static) -> (String, JoinHandle<()>) {
+pub fn serve<T: Send + 'static>(talk: impl FnOnce(&mut Client) -> T + Send + 'static) -> (String, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let served = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut client = Client { stream };
         client.shake_hands();
-        talk(&mut client);
+        talk(&mut client)
     });
     (format!("ws://{address}/target"), served)
 }

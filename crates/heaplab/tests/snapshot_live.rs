@@ -1,0 +1,271 @@
+//! `heaplab snapshot take` and `watch` as a user types them: against a server that speaks as an inspector does, whatever the machine has, and
+//! against a real Node.
+
+#[allow(dead_code, reason = "the tests of the capture crate use all of it")]
+#[path = "../../capture/tests/all/server.rs"]
+mod server;
+
+use serde_json::{Value, json};
+use server::{Client, serve};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+/// What heaplab's own memory may be, whatever the size of the snapshot.
+const OWN_MEMORY_KIB_MAX: u64 = 100 << 10;
+const CHUNK_BYTES: usize = 100_000;
+/// More than heaplab may take, so that keeping it all would be seen.
+const CHUNKS: usize = 1500;
+
+fn heaplab(words: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    command.arg("snapshot").args(words);
+    command
+}
+
+fn have(program: &str, words: &[&str]) -> bool {
+    let found = Command::new(program).args(words).output().is_ok_and(|output| output.status.success());
+    if !found {
+        assert!(std::env::var("HEAPLAB_REQUIRE_ORACLES").as_deref() != Ok("1"), "{program} is required and not installed");
+        eprintln!("skipped: {program} is not installed");
+    }
+    found
+}
+
+fn said(output: &Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Answers commands until that method is asked for; gives its number.
+fn until(client: &mut Client, method: &str, usage: &mut dyn FnMut() -> u64) -> Option<u64> {
+    loop {
+        let command: Value = serde_json::from_str(&client.command()?).unwrap();
+        let id = command["id"].as_u64().unwrap();
+        if command["method"] == method {
+            return Some(id);
+        }
+        let expression = command["params"]["expression"].as_str().unwrap_or_default();
+        let value = if expression.contains("jsHeapSizeLimit") { 100 << 20 } else { usage() };
+        client.say(&json!({"id": id, "result": {"result": {"type": "number", "value": value}}}).to_string());
+    }
+}
+
+fn progress(client: &mut Client, done: u64) {
+    client.say(&json!({"method": "HeapProfiler.reportHeapSnapshotProgress", "params": {"done": done, "total": 100_000}}).to_string());
+}
+
+fn answer(client: &mut Client, id: u64) {
+    client.say(&json!({"id": id, "result": {}}).to_string());
+}
+
+/// The most memory that a process that lives has had.
+fn peak_kib(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[test]
+fn taking_a_big_snapshot_takes_little_memory() {
+    let (tell_pid, pid) = std::sync::mpsc::channel();
+    let (url, served) = serve(move |client| {
+        let id = until(client, "HeapProfiler.takeHeapSnapshot", &mut || 0).unwrap();
+        client.chunk("{\"snapshot\":");
+        let chunk = " ".repeat(CHUNK_BYTES);
+        (0..CHUNKS).for_each(|_| client.chunk(&chunk));
+        client.chunk("0}");
+        // What is still on its way to the client by now is what the sockets hold.
+        let peak = peak_kib(pid.recv().unwrap());
+        answer(client, id);
+        peak
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("big.heapsnapshot");
+    let child =
+        heaplab(&["take", "--json", "--node", &url, "-o"]).arg(&path).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    tell_pid.send(child.id()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    let told: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(told["bytes"].as_u64(), Some(std::fs::metadata(&path).unwrap().len()));
+    assert!(told["bytes"].as_u64().unwrap() / 1024 > OWN_MEMORY_KIB_MAX, "the test sends more than may be kept");
+    let peak = served.join().unwrap();
+    assert!(peak < OWN_MEMORY_KIB_MAX, "{peak} KiB");
+}
+
+#[test]
+fn a_terminal_is_told_how_far_it_is() {
+    if !have("script", &["--version"]) {
+        return;
+    }
+    let (url, served) = serve(|client| {
+        let id = until(client, "HeapProfiler.takeHeapSnapshot", &mut || 0).unwrap();
+        for step in 1..=4 {
+            progress(client, step * 25_000);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        for piece in ["{\"snapshot\":", "0", "}"] {
+            client.chunk(piece);
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        answer(client, id);
+    });
+    let folder = tempfile::tempdir().unwrap();
+    let command = format!("stty cols 80; {} snapshot take --node {url} -o a.heapsnapshot", env!("CARGO_BIN_EXE_heaplab"));
+    let output = Command::new("script").args(["-qec", &command, "/dev/null"]).current_dir(folder.path()).output().unwrap();
+    served.join().unwrap();
+    let text = said(&output);
+    assert!(output.status.success(), "{text}");
+    for expected in ["the target walks its heap: 50,000 objects", "50 %", "receiving: ", "a.heapsnapshot: "] {
+        assert!(text.contains(expected), "{expected:?} is not in {text:?}");
+    }
+    // A line that is longer than the terminal would be left behind by the next one.
+    for line in text.split(['\r', '\n']).filter(|line| line.contains("walks")) {
+        let escapes = line.split('\x1b').skip(1).map(|escape| 1 + escape.find(|each: char| each.is_ascii_alphabetic()).unwrap_or(0) + 1);
+        assert!(line.chars().count() - escapes.sum::<usize>() <= 80, "{line:?}");
+    }
+}
+
+/// A program whose heap nears its limit, falls, and nears it again; each snapshot is `{"snapshot":N}`. The last one is cut where that is asked.
+fn leaking(snapshots: u64, cut_last: bool) -> (String, std::thread::JoinHandle<()>) {
+    serve(move |client| {
+        let mut used: u64 = 60 << 20;
+        for number in 1..=snapshots {
+            // It grows by 2 MiB between two looks.
+            let mut grow = || {
+                used += 2 << 20;
+                used
+            };
+            let Some(id) = until(client, "HeapProfiler.takeHeapSnapshot", &mut grow) else { return };
+            assert!(used >= 80 << 20, "taken at {used}");
+            client.chunk(&format!("{{\"snapshot\":{number}"));
+            if cut_last && number == snapshots {
+                return;
+            }
+            client.chunk("}");
+            answer(client, id);
+        }
+        assert!(until(client, "HeapProfiler.takeHeapSnapshot", &mut || 99 << 20).is_none(), "one more than was asked for");
+    })
+}
+
+fn names(folder: &Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_watch_takes_so_many_and_no_more() {
+    let (url, served) = leaking(3, false);
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["watch", "--node", &url, "--near-heap-limit", "3", "--poll", "10ms", "--json", "-o", "leak.heapsnapshot"];
+    let output = heaplab(&words).current_dir(folder.path()).output().unwrap();
+    served.join().unwrap();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(names(folder.path()), ["leak.1.heapsnapshot", "leak.2.heapsnapshot", "leak.3.heapsnapshot"]);
+    assert_eq!(std::fs::read_to_string(folder.path().join("leak.3.heapsnapshot")).unwrap(), "{\"snapshot\":3}");
+    let told: Vec<Value> = output.stdout.split(|byte| *byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect();
+    assert_eq!(told.iter().filter_map(|line| line["file"].as_str()).collect::<Vec<_>>(), names(folder.path()));
+}
+
+#[test]
+fn a_target_that_dies_ends_a_watch_and_what_it_sent_is_kept() {
+    let watch = |snapshots| {
+        let (url, served) = leaking(snapshots, true);
+        let folder = tempfile::tempdir().unwrap();
+        let words = ["watch", "--node", &url, "--near-heap-limit", "3", "--poll", "10ms", "-o", "leak.heapsnapshot"];
+        let output = heaplab(&words).current_dir(folder.path()).output().unwrap();
+        served.join().unwrap();
+        (output, names(folder.path()))
+    };
+    let (output, files) = watch(2);
+    assert!(output.status.success() && said(&output).contains("1 of 3 snapshots were taken"), "{}", said(&output));
+    assert_eq!(files, ["leak.1.heapsnapshot", "leak.2.heapsnapshot.part"]);
+    let (output, files) = watch(1);
+    assert!(!output.status.success() && said(&output).contains("no snapshot was taken"), "{}", said(&output));
+    assert_eq!(files, ["leak.1.heapsnapshot.part"]);
+}
+
+/// A Node that is killed with the test.
+struct Node(Child);
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A Node with a limit of 30 MiB that leaks as fast as it is said.
+fn leaking_node(objects_at_once: u32) -> Node {
+    let program = format!(
+        "globalThis.held = []; console.log('ready'); setInterval(() => {{ \
+         for (let i = 0; i < {objects_at_once}; ++i) held.push({{number: held.length, text: 'text ' + held.length}}) }}, 20)"
+    );
+    let mut child = Command::new("node")
+        .args(["--max-old-space-size=30", "--inspect=127.0.0.1:0", "-e", &program])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    assert_eq!(line, "ready\n");
+    Node(child)
+}
+
+#[test]
+fn a_real_leak_is_watched_to_its_end() {
+    if !have("node", &["--version"]) {
+        return;
+    }
+    let node = leaking_node(500);
+    let folder = tempfile::tempdir().unwrap();
+    let pid = node.0.id().to_string();
+    let words = ["watch", "--node", &pid, "--near-heap-limit", "3", "--near", "50", "--poll", "10ms", "-o", "leak.heapsnapshot"];
+    let output = heaplab(&words).current_dir(folder.path()).output().unwrap();
+    let taken: Vec<String> = names(folder.path()).into_iter().filter(|name| name.ends_with(".heapsnapshot")).collect();
+    assert!(output.status.success(), "{}", said(&output));
+    assert_eq!(taken, ["leak.1.heapsnapshot", "leak.2.heapsnapshot", "leak.3.heapsnapshot"], "{}", said(&output));
+    drop(node);
+    // Each has more of what leaks than the one before.
+    let leaked = |name: &String| String::from_utf8(std::fs::read(folder.path().join(name)).unwrap()).unwrap().matches("\"text ").count();
+    let counts: Vec<usize> = taken.iter().map(leaked).collect();
+    assert!(counts[0] > 1000 && counts.is_sorted_by(|one, next| one < next), "{counts:?}");
+}
+
+#[test]
+fn a_watch_that_is_interrupted_leaves_a_part_and_no_name() {
+    if !have("node", &["--version"]) {
+        return;
+    }
+    let node = leaking_node(500);
+    let folder = tempfile::tempdir().unwrap();
+    let pid = node.0.id().to_string();
+    let words = ["watch", "--node", &pid, "--every", "10ms", "--at-most", "1000", "-q", "-o", "leak.heapsnapshot"];
+    let mut watch = heaplab(&words).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let started = Instant::now();
+    let part = loop {
+        let found = names(folder.path()).into_iter().find(|name| name.ends_with(".part"));
+        match found.filter(|name| std::fs::metadata(folder.path().join(name)).is_ok_and(|part| part.len() > 0)) {
+            Some(name) => break name,
+            None => assert!(started.elapsed() < Duration::from_secs(60), "nothing came"),
+        }
+    };
+    // As Ctrl-C does.
+    let interrupted = Command::new("kill").args(["-INT", &watch.id().to_string()]).status().unwrap();
+    assert!(interrupted.success());
+    assert!(!watch.wait().unwrap().success());
+    let whole = part.trim_end_matches(".part");
+    let files = names(folder.path());
+    // It may have become whole between the look and the signal; what has its name is whole, and the last part is a part.
+    for name in files.iter().filter(|name| name.ends_with(".heapsnapshot")) {
+        let output = heaplab(&["validate", name]).current_dir(folder.path()).output().unwrap();
+        assert!(output.status.success(), "{name}: {}", said(&output));
+    }
+    assert!(files.iter().any(|name| name == whole || *name == part), "{files:?}");
+    drop(node);
+}
