@@ -59,13 +59,7 @@ pub fn trim<W: Write>(
         next += u32::from(*keep);
     }
     let new = |node: u64| ordinals[node as usize];
-    let mut edge_counts = vec![0u32; kept.len()];
-    let mut edges = rows.edges();
-    while let Some(edge) = edges.read()? {
-        if new(edge.from) != u32::MAX && new(edge.to) != u32::MAX {
-            edge_counts[edge.from as usize] += 1;
-        }
-    }
+    let edge_counts = edge_counts(rows, &ordinals)?;
     let edge_total = edge_counts.iter().map(|count| u64::from(*count)).sum();
     let counts = Counts { nodes: u64::from(next), edges: edge_total, ..rows.counts };
     let originals = FileStrings::read(rows)?;
@@ -107,6 +101,19 @@ pub fn trim<W: Write>(
     copy_small_lists(rows, &mut writer, |strings, text, _| name(strings, text), places)?;
     let (sink, written) = writer.finish()?;
     Ok((sink, Trimmed { nodes: (counts.nodes, rows.counts.nodes), edges: (counts.edges, rows.counts.edges), written }))
+}
+
+/// How many edges of each node lead from a node that is kept to another.
+fn edge_counts(rows: &Rows<'_>, ordinals: &[u32]) -> Result<Vec<u32>, RewriteError> {
+    let is_kept = |node: u64| ordinals[node as usize] != u32::MAX;
+    let mut counts = vec![0u32; ordinals.len()];
+    let mut edges = rows.edges();
+    while let Some(edge) = edges.read()? {
+        if is_kept(edge.from) && is_kept(edge.to) {
+            counts[edge.from as usize] += 1;
+        }
+    }
+    Ok(counts)
 }
 
 /// Which nodes are kept.
