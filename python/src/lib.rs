@@ -20,6 +20,7 @@ use pyo3::exceptions::{PyOSError, PyRuntimeError};
 use pyo3::prelude::*;
 use pyo3::types::{PyAny, PyDict, PyList};
 use std::fs::File;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// Gathers what Python says, then walks.
@@ -77,7 +78,7 @@ impl Walker {
         self.heap.young = ids::Young::of(objects);
     }
 
-    /// Walks and writes. `objects` is what the garbage collector lists; it is empty afterwards.
+    /// Walks and writes, with that mode less what the umask takes. `objects` is what the garbage collector lists; it is empty afterwards.
     fn write<'py>(
         &mut self,
         py: Python<'py>,
@@ -85,12 +86,20 @@ impl Walker {
         objects: Bound<'py, PyList>,
         ids: &Bound<'py, ids::Ids>,
         remember: bool,
+        mode: u32,
     ) -> PyResult<Bound<'py, PyDict>> {
         // Until this returns, however it does; not longer, since a frame may have a variable that leads back here.
         let _held = std::mem::take(&mut self.held);
         self.heap.begin(&objects, ids.borrow_mut().take(), remember);
         let beside = beside(&path);
-        let file = File::create(&beside).map_err(|error| PyOSError::new_err(format!("{}: {error}", beside.display())))?;
+        // What an earlier process of this number left has its own mode.
+        let _ = std::fs::remove_file(&beside);
+        let file = File::options()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(&beside)
+            .map_err(|error| PyOSError::new_err(format!("{}: {error}", beside.display())))?;
         let written = generate(&mut self.heap, file, Options::default());
         ids.borrow_mut().give_back(self.heap.end());
         let finished = written.map_err(|error| error.to_string()).and_then(|(file, profile)| {

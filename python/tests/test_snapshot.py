@@ -286,6 +286,24 @@ def test_a_thread_that_ends_before_the_walk_leaves_no_address_behind():
     assert known[0]() is None, "it is let go of after the walk"
 
 
+def test_a_file_is_its_owners_alone_unless_told_otherwise():
+    before = os.umask(0o027)
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            for options, mode in (({}, 0o600), ({"mode": 0o666}, 0o640)):
+                path = os.path.join(folder, "a.heapsnapshot")
+                heaplab.snapshot.write(path, **options)
+                assert os.stat(path).st_mode & 0o777 == mode
+    finally:
+        os.umask(before)
+
+
+def test_a_free_threaded_build_is_refused_in_so_many_words():
+    program = "import sysconfig; sysconfig.get_config_var = lambda name: 1; import heaplab.snapshot"
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 1 and "free-threaded builds" in ran.stderr, ran.stderr
+
+
 def test_a_failure_leaves_nothing():
     try:
         heaplab.snapshot.write(os.path.join(tempfile.gettempdir(), "no such folder", "a.heapsnapshot"))

@@ -10,11 +10,16 @@ import importlib.util
 import os
 import signal
 import sys
+import sysconfig
 import threading
 import traceback
 import types
 
-from . import _native
+if sysconfig.get_config_var("Py_GIL_DISABLED"):
+    # Its objects are laid out otherwise, and nothing stands still while one thread walks.
+    raise ImportError("heaplab.snapshot does not know free-threaded builds of CPython: use the usual build of the same version")
+
+from . import _native  # noqa: E402
 
 __all__ = ["write", "forget", "main"]
 
@@ -127,11 +132,12 @@ def _add_frames(walker, skip):
     del frame
 
 
-def write(path, *, last=False, collect=True):
+def write(path, *, last=False, collect=True, mode=0o600):
     """Writes the heap of this process to `path`, which appears when it is complete.
 
     The garbage collector runs first, unless `collect` is false. Unless `last` is true, the objects of this snapshot are frozen until the next, so that ids
-    tell which objects are the same (see the README). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given.
+    tell which objects are the same (see the README). A heap has secrets in it: the file is its owner's alone unless `mode` says otherwise (less
+    the umask, as for every new file). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given.
     """
     global _frozen
     with _lock:
@@ -155,7 +161,7 @@ def write(path, *, last=False, collect=True):
                     walker.add_root(name, module)
             name = module = None
             _add_frames(walker, __file__)
-            result = walker.write(os.fspath(path), gc.get_objects(), _ids, not last)
+            result = walker.write(os.fspath(path), gc.get_objects(), _ids, not last, mode)
             result["ids"] = "address and type" if own_freeze else "frozen"
             if last or own_freeze:
                 _ids.keep(not last)
@@ -239,6 +245,9 @@ def _say(result, path):
         f"heaplab: {path}: {result['nodes']} objects, {result['edges']} references, {result['bytes']} bytes in {result['milliseconds']:.0f} ms",
         file=sys.stderr,
     )
+    if not result["attributes_named"]:
+        version = ".".join(map(str, sys.version_info[:2]))
+        print(f"heaplab: where CPython {version} keeps attributes is not known: references of some objects have numbers for names", file=sys.stderr)
 
 
 if __name__ == "__main__":
