@@ -6,14 +6,15 @@
 
 use crate::background::Background;
 use crate::options::INTERVAL_MIN;
+use crate::pool::reclaim::{Reclaiming, Refused};
 use crate::pool::shape::Shape;
 use crate::pool::{Claim, Memory, Pool};
 use crate::sync::{Mutex, lock};
 use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
 /// handle and its last arena are gone.
@@ -30,8 +31,7 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) shape: Shape,
     pub(crate) arenas: AtomicUsize,
-    /// Held for reading by whoever reclaims, so that one who finds no room can wait for what is on its way.
-    reclaiming: RwLock<()>,
+    pub(crate) reclaiming: Reclaiming,
     background: Option<Background>,
 }
 
@@ -72,7 +72,7 @@ impl Space {
             _ => None,
         };
         let pool = Mutex::new(Pool::new(shape));
-        let (arenas, reclaiming) = (AtomicUsize::new(0), RwLock::new(()));
+        let (arenas, reclaiming) = (AtomicUsize::new(0), Reclaiming::new());
         let space = Space(Arc::new(Shared { reservation, pool, options, shape, arenas, reclaiming, background }));
         if let (Some(background), Reclaim::Background { interval, keep_bytes }) = (&space.0.background, space.0.options.reclaim) {
             background.start(Arc::downgrade(&space.0), interval, keep_bytes).map_err(Error::Thread)?;
@@ -133,37 +133,11 @@ impl Space {
 impl Shared {
     /// Gives idle memory back until `keep_bytes` are left.
     pub(crate) fn reclaim(&self, keep_bytes: usize) -> Result<usize, Error> {
-        let mut returned = 0;
-        let _under_way = self.reclaiming.read().unwrap_or_else(PoisonError::into_inner);
-        let mut pool = lock(&self.pool);
-        while pool.idle_bytes() > keep_bytes
-            && let Some(claim) = pool.claim()
-        {
-            let ranges = pool.ranges(&claim);
-            drop(pool);
-            let outcome = self.uncommit(&claim, &ranges);
-            pool = lock(&self.pool);
-            match outcome {
-                Ok(()) => pool.settle(claim, true),
-                Err((error, rest)) => {
-                    for claim in rest {
-                        pool.settle(claim.0, claim.1);
-                    }
-                    return Err(error);
-                }
-            }
-            returned += ranges.iter().map(Range::len).sum::<usize>();
-        }
-        Ok(returned)
-    }
-
-    /// Waits until every reclaim has ended that is under way now. Not to be called with the pool's lock.
-    pub(crate) fn wait_for_reclaims(&self) {
-        drop(self.reclaiming.write().unwrap_or_else(PoisonError::into_inner));
+        self.reclaiming.reclaim(&self.pool, keep_bytes, |claim, ranges| self.uncommit(claim, ranges))
     }
 
     /// Uncommits a claim's ranges. After a failure, the parts of the claim with whether each is uncommitted.
-    fn uncommit(&self, claim: &Claim, ranges: &[Range<usize>]) -> Result<(), (Error, Vec<(Claim, bool)>)> {
+    fn uncommit(&self, claim: &Claim, ranges: &[Range<usize>]) -> Result<(), Refused> {
         for (nth, range) in ranges.iter().enumerate() {
             // SAFETY: the pool took the range out of circulation: it is committed, and no arena has any of it.
             if let Err(error) = unsafe { self.reservation.uncommit(range.clone()) } {

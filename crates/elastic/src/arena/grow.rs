@@ -31,8 +31,6 @@ const POPULATE_BYTES: usize = 32 << 10;
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
 /// How many of the chunks kept by a reset are asked for room before a new one is taken.
 const SPARES_LOOKED_AT: usize = 8;
-/// How often a request that finds no room has idle memory given back.
-const ROUNDS: usize = 3;
 
 impl Shared {
     /// The address at which a line begins.
@@ -41,26 +39,9 @@ impl Shared {
         self.reservation.base().as_ptr().wrapping_add(self.shape.line_offset(line))
     }
 
-    /// Runs `step` under the pool's lock; where it meets the commit limit, or the end of the address space, while memory lies idle,
-    /// gives that back and tries again: idle chunks keep their addresses and do not merge. What other threads are giving back
-    /// is waited for. Others may be faster to take it, hence a few rounds.
-    pub(super) fn with_room<T>(&self, mut step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
-        for _ in 0..ROUNDS {
-            let mut pool = lock(&self.pool);
-            match step(&mut pool) {
-                Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) if pool.idle_bytes() + pool.claimed_bytes() > 0 => {
-                    if pool.claimed_bytes() > 0 {
-                        mark("at the commit limit or out of addresses: what another thread gives back is waited for");
-                    }
-                    drop(pool);
-                    mark("at the commit limit or out of addresses: idle memory is given back");
-                    self.reclaim(0)?;
-                    self.wait_for_reclaims();
-                }
-                outcome => return outcome,
-            }
-        }
-        step(&mut lock(&self.pool))
+    /// Runs `step` under the pool's lock, after giving idle memory back where there is no room otherwise.
+    pub(super) fn with_room<T>(&self, step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
+        self.reclaiming.with_room(&self.pool, step, || self.reclaim(0).map(drop))
     }
 
     /// Has the kernel give pages that will be written soon anyway. Not those of a single huge block, of which perhaps a little is

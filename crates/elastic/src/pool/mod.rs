@@ -11,6 +11,7 @@
 pub mod bits;
 pub mod check;
 pub mod large;
+pub mod reclaim;
 pub mod region;
 pub mod shape;
 
