@@ -80,6 +80,14 @@ pub fn read_child(file: &Path) -> Result<Used> {
     Ok(serde_json::from_str(&text)?)
 }
 
+/// A line `KEY NUMBER kB` of a file of the kernel (`/proc/self/status`, `/proc/meminfo`), as bytes.
+pub fn status_bytes(file: &str, key: &str) -> Result<u64> {
+    let status = std::fs::read_to_string(file).with_context(|| file.to_owned())?;
+    let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} in {file}"))?;
+    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
+    Ok(kilobytes * 1024)
+}
+
 /// A median and the range around it.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {

@@ -10,7 +10,7 @@ mod release;
 mod replay;
 mod report;
 mod snapshot;
-mod snapshot_ladder;
+mod snapshot_limits;
 mod snapshot_write;
 
 use clap::{Args as ClapArgs, Subcommand};
@@ -42,6 +42,8 @@ enum Benchmark {
     SnapshotWrite(snapshot_write::Args),
     /// Time and memory to read and analyse a heap snapshot, beside other programs
     Snapshot(snapshot::Args),
+    /// Heap snapshots beyond DevTools' limits: 2^29 characters of strings, 2^32 edge fields
+    SnapshotLimits(snapshot_limits::Args),
     /// Runs a program and writes down what it used
     #[command(hide = true)]
     Child(measure::ChildArgs),
@@ -59,6 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<()> {
         Benchmark::Jvm(args) => jvm::run(args),
         Benchmark::SnapshotWrite(args) => snapshot_write::run(args),
         Benchmark::Snapshot(args) => snapshot::run(args),
+        Benchmark::SnapshotLimits(args) => snapshot_limits::run(args),
         Benchmark::Child(args) => measure::child(args),
     }
 }

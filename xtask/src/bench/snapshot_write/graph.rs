@@ -5,7 +5,8 @@
 //! names the embedder remembers the numbers of property and class names; contents of strings are looked up each time.
 
 use super::row;
-use anyhow::{Context, Result};
+use crate::bench::measure::status_bytes;
+use anyhow::Result;
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, generate};
 use heaplab_snapshot::names::StringId;
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
@@ -126,11 +127,11 @@ impl Write for Counting {
 
 pub fn run(nodes: u64) -> Result<()> {
     let mut graph = Graph::new(nodes);
-    let before = status_bytes("VmRSS:")?;
+    let before = status_bytes("/proc/self/status", "VmRSS:")?;
     let start_ns = super::release::cpu_ns()?;
     let (_, profile) = generate(&mut graph, Counting(0), Options::default())?;
     let cpu_s = (super::release::cpu_ns()? - start_ns) as f64 / 1e9;
-    let peak = status_bytes("VmHWM:")?;
+    let peak = status_bytes("/proc/self/status", "VmHWM:")?;
     println!("Generator and Writer, {} nodes, {} edges, {} bytes", profile.nodes, profile.edges, profile.file_bytes);
     println!("{profile}");
     let scale = nodes as f64 / 6e6;
@@ -140,11 +141,4 @@ pub fn run(nodes: u64) -> Result<()> {
     row("memory besides graph, strings and identity map", besides as f64 / 1e6, "MB", 150.0 * scale);
     row("identity map", profile.identity_bytes as f64 / profile.nodes as f64, "B/obj", 20.0);
     Ok(())
-}
-
-fn status_bytes(key: &str) -> Result<u64> {
-    let status = std::fs::read_to_string("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix(key)).with_context(|| format!("{key} in /proc/self/status"))?;
-    let kilobytes: u64 = line.trim().trim_end_matches(" kB").parse()?;
-    Ok(kilobytes * 1024)
 }

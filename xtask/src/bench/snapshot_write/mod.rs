@@ -60,3 +60,20 @@ pub fn run(args: &Args) -> Result<()> {
 fn row(what: &str, measured: f64, unit: &str, bound: f64) {
     println!("{what:<64} {measured:9.2} {unit:<6} (bound {bound} {unit}: {})", if measured <= bound { "met" } else { "MISSED" });
 }
+
+/// A number with commas, as documents have it.
+fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let groups: Vec<&str> = digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
+    groups.join(",")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::thousands;
+
+    #[test]
+    fn commas_stand_between_thousands() {
+        assert_eq!([0, 999, 1000, 1_022_527].map(thousands), ["0", "999", "1,000", "1,022,527"]);
+    }
+}

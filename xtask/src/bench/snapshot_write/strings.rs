@@ -1,6 +1,6 @@
 //! The strings' table under each hash: numeric names alone, and other names that meet them, as the document saw.
 
-use super::row;
+use super::{row, thousands};
 use anyhow::Result;
 use heaplab_snapshot::names::{Hash, StringsStorage};
 use std::time::Instant;
@@ -9,8 +9,12 @@ const NUMBERS: u32 = 1_000_000;
 const OTHERS: u32 = 50_000;
 
 pub fn run() -> Result<()> {
-    println!("StringsStorage: numeric names 0..{NUMBERS}, found again; then {OTHERS} other names put in");
-    println!("{:<22} {:>6} {:>8} {:>10}   {:>10} {:>9} {:>12}", "hash", "mean", "longest", "ns a name", "others", "longest", "ns a name");
+    println!("StringsStorage: slots looked at a name\n");
+    println!(
+        "| hash of the strings' table | numbers 0..1 M found again: mean, longest, ns a name | {} other names put in after them: mean, longest | ns a name then |",
+        thousands(OTHERS.into())
+    );
+    println!("|---|---|---|---|");
     let mut ours = 0.0;
     for (name, hash) in [("V8 before 11.5.130", Hash::V8Original), ("the document's", Hash::V8Shifted), ("ours", Hash::Mixed)] {
         let mut strings = StringsStorage::new(hash);
@@ -34,14 +38,16 @@ pub fn run() -> Result<()> {
         let other_ns = start.elapsed().as_nanos() as f64 / f64::from(OTHERS);
         let put = strings.counters();
         println!(
-            "{name:<22} {:6.2} {:8} {ns:10.1}   {:10.1} {:9} {other_ns:12.1}",
+            "| {name} | {:.2}, {}, {ns:.0} | {}, {} | {} |",
             numbers.mean_probe(),
-            numbers.longest_probe,
-            put.mean_probe(),
-            put.longest_probe
+            thousands(numbers.longest_probe),
+            if put.mean_probe() < 100.0 { format!("{:.1}", put.mean_probe()) } else { thousands(put.mean_probe() as u64) },
+            thousands(put.longest_probe),
+            thousands(other_ns as u64),
         );
         ours = numbers.mean_probe();
     }
+    println!();
     row("mean probe of numeric names, ours", ours, "slots", 1.5);
     Ok(())
 }

@@ -1,0 +1,198 @@
+//! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute everything that its summary shows, beside other
+//! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures.
+//!
+//! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Memory is what is resident
+//! besides the mapped file; for other programs it is all that is resident.
+
+mod ladder;
+mod one;
+
+use super::{measure, release};
+use anyhow::{Context, Result, bail, ensure};
+use one::{ALL, Measured, One};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+/// Arguments of `cargo xtask bench snapshot`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// A heap snapshot; studies/heap-snapshots/programs makes large ones
+    file: PathBuf,
+    /// Also a file of that many copies under one root, written beside the snapshot and removed again
+    #[arg(long)]
+    copies: Option<u32>,
+    /// Where that file is written instead
+    #[arg(long)]
+    ladder: Option<PathBuf>,
+    /// Times each measurement is repeated
+    #[arg(long, default_value_t = 5)]
+    reps: usize,
+    /// Another program to run on the file, `NAME=COMMAND ARGUMENT...`, `{}` for the file
+    #[arg(long)]
+    peer: Vec<String>,
+    /// Measure one thing in this process and print it as JSON
+    #[arg(long, hide = true)]
+    one: Option<One>,
+}
+
+/// Runs the benchmark.
+pub fn run(args: &Args) -> Result<()> {
+    if let Some(one) = args.one {
+        println!("{}", serde_json::to_string(&one::measure(one, &args.file)?)?);
+        return Ok(());
+    }
+    if release::again()? {
+        return Ok(());
+    }
+    let Some(copies) = args.copies else {
+        let measured = in_turns(args, &[&args.file])?;
+        return print_table(args, &args.file, &measured[0]);
+    };
+    let ladder = args.ladder.clone().unwrap_or_else(|| args.file.with_extension("ladder"));
+    let measured = ladder::write(&args.file, &ladder, copies).and_then(|()| {
+        println!("{copies} copies, every class's figures {copies} times those of one: checked\n");
+        let measured = in_turns(args, &[&args.file, &ladder])?;
+        print_table(args, &args.file, &measured[0])?;
+        println!();
+        print_table(args, &ladder, &measured[1])?;
+        Ok(measured)
+    });
+    std::fs::remove_file(&ladder).ok();
+    print_growth(args, copies, &measured?);
+    Ok(())
+}
+
+/// What all measurements gave on one file, in the order of [`ALL`], then of the peers.
+type Table = Vec<Vec<Measured>>;
+
+/// Measures everything on every file, in turns.
+fn in_turns(args: &Args, files: &[&Path]) -> Result<Vec<Table>> {
+    let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + args.peer.len()]; files.len()];
+    for _ in 0..args.reps {
+        for (place, (one, _)) in ALL.iter().enumerate().filter(|(_, (one, _))| one.is_possible()) {
+            for (file, table) in files.iter().zip(&mut tables) {
+                table[place].push(child(*one, file)?);
+            }
+        }
+        for (place, peer) in args.peer.iter().enumerate() {
+            for (file, table) in files.iter().zip(&mut tables) {
+                table[ALL.len() + place].extend(run_peer(peer, file)?);
+            }
+        }
+    }
+    Ok(tables)
+}
+
+fn peer_name(peer: &str) -> &str {
+    peer.split_once('=').map_or(peer, |(name, _)| name)
+}
+
+/// A row for each measurement.
+fn print_table(args: &Args, file: &Path, table: &Table) -> Result<()> {
+    let bytes = std::fs::metadata(file).with_context(|| file.display().to_string())?.len();
+    println!("{} of {:.0} MB, {} repetitions in turns: medians, and the range", file.display(), bytes as f64 / 1e6, args.reps);
+    for ((one, name), measured) in ALL.iter().zip(table) {
+        let rate = if one.is_reading() && !measured.is_empty() {
+            let rate = |of: fn(&Measured) -> f64| bytes as f64 / 1e9 / measured.iter().map(of).fold(f64::INFINITY, f64::min);
+            format!(", at best {:.2} GB/s of CPU, {:.2} by the clock", rate(|one| one.cpu_s), rate(|one| one.wall_s))
+        } else {
+            String::new()
+        };
+        print_row(name, measured, "besides the file", &rate);
+    }
+    for (peer, measured) in args.peer.iter().zip(&table[ALL.len()..]) {
+        print_row(peer_name(peer), measured, "in all", "");
+    }
+    for (place, (one, name)) in ALL.iter().enumerate() {
+        if matches!(one, One::Summary | One::SummaryBy2) {
+            print_phases(name, *one, &table[place]);
+        }
+    }
+    Ok(())
+}
+
+fn spread(measured: &[Measured], of: impl Fn(&Measured) -> f64) -> String {
+    let spread = measure::Spread::of(measured.iter().map(of));
+    format!("{:.3} ({:.3} to {:.3})", spread.median, spread.least, spread.most)
+}
+
+fn print_row(name: &str, measured: &[Measured], memory: &str, more: &str) {
+    if measured.is_empty() {
+        println!("{name}: skipped, it cannot be run here");
+        return;
+    }
+    let memory_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
+    println!(
+        "{name}: {} s, CPU {} s, of it system {} s, peak {memory_mb:.0} MB {memory}{more}",
+        spread(measured, |one| one.wall_s),
+        spread(measured, |one| one.cpu_s),
+        spread(measured, |one| one.system_s),
+    );
+}
+
+/// CPU time by phase; with two threads, what of it lies on the longest way.
+fn print_phases(name: &str, one: One, measured: &[Measured]) {
+    let Some(first) = measured.first() else { return };
+    let phases = first.phases.iter().map(|(phase, _)| {
+        let of = |one: &Measured| one.phases.iter().filter(|(other, _)| other == phase).map(|(_, cpu_s)| cpu_s).sum();
+        format!("{phase} {:.3}", measure::Spread::of(measured.iter().map(of)).median)
+    });
+    println!("{name}, CPU s by phase: {}", phases.collect::<Vec<_>>().join(", "));
+    if one == One::SummaryBy2 {
+        println!("{name}, CPU s on the longest way through both threads: {}", spread(measured, Measured::critical_s));
+    }
+}
+
+/// How many times the time of one copy the ladder took, repetition by repetition.
+fn print_growth(args: &Args, copies: u32, tables: &[Table]) {
+    println!("\n{copies} copies, times one (by repetition: median, and the range)");
+    let names = ALL.iter().map(|(_, name)| *name).chain(args.peer.iter().map(|peer| peer_name(peer)));
+    for (place, name) in names.enumerate().filter(|(place, _)| ALL.get(*place).is_none_or(|(one, _)| *one != One::Index)) {
+        let pairs: Vec<(&Measured, &Measured)> = tables[0][place].iter().zip(&tables[1][place]).collect();
+        if pairs.is_empty() {
+            continue;
+        }
+        let ratio = |of: fn(&Measured) -> f64| {
+            let spread = measure::Spread::of(pairs.iter().map(|(one, many)| of(many) / of(one)));
+            format!("{:.2} ({:.2} to {:.2})", spread.median, spread.least, spread.most)
+        };
+        println!(
+            "{name}: CPU {}, user alone {}, clock {}",
+            ratio(|one| one.cpu_s),
+            ratio(|one| one.cpu_s - one.system_s),
+            ratio(|one| one.wall_s)
+        );
+    }
+}
+
+/// Runs one of our measurements in a process of its own.
+fn child(one: One, file: &Path) -> Result<Measured> {
+    let name = clap::ValueEnum::to_possible_value(&one).context("a measurement with a name")?;
+    let output = Command::new(std::env::current_exe()?).args(["bench", "snapshot", "--one", name.get_name()]).arg(file).output()?;
+    ensure!(output.status.success(), "measuring failed: {}", String::from_utf8_lossy(&output.stderr));
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Runs another program; `None` if it cannot be started.
+fn run_peer(peer: &str, file: &Path) -> Result<Option<Measured>> {
+    let Some((_, command)) = peer.split_once('=') else { bail!("--peer NAME=COMMAND ARGUMENT...") };
+    let words: Vec<String> = command.split_whitespace().map(|word| word.replace("{}", &file.display().to_string())).collect();
+    let program = words.first().context("--peer without a command")?;
+    let from = Instant::now();
+    let mut command = Command::new(program);
+    command.args(&words[1..]).stdout(std::process::Stdio::null());
+    match measure::run(&mut command) {
+        Ok(used) => Ok(Some(Measured {
+            wall_s: from.elapsed().as_secs_f64(),
+            cpu_s: used.cpu_s,
+            system_s: used.system_s,
+            phases: Vec::new(),
+            anonymous_mb: used.resident_kib as f64 * 1024.0 / 1e6,
+        })),
+        Err(error) => {
+            eprintln!("{peer}: {error:#}");
+            Ok(None)
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! One measurement, in a process of its own: time, CPU time, memory besides the file, and the CPU time of each phase, by thread.
+
+use anyhow::{Result, ensure};
+use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::index::{Key, Summary};
+use heaplab_snapshot::{Instructions, ReadOptions, Snapshot};
+use serde::{Deserialize, Serialize};
+use std::cell::Cell;
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum One {
+    /// Parsing into columns, with the best instructions there are.
+    Read,
+    /// With AVX2 at most.
+    ReadAvx2,
+    /// With SSE2 at most.
+    ReadSse2,
+    /// Without vectors.
+    ReadPortable,
+    /// Parsing, and everything that a summary shows.
+    Summary,
+    /// The same with two threads.
+    SummaryBy2,
+    /// The same from an index.
+    Index,
+}
+
+/// All, with their names.
+pub const ALL: [(One, &str); 7] = [
+    (One::Read, "read into columns"),
+    (One::ReadAvx2, "the same without AVX-512"),
+    (One::ReadSse2, "the same without AVX2"),
+    (One::ReadPortable, "the same without vectors"),
+    (One::Summary, "read, and everything a summary shows"),
+    (One::SummaryBy2, "the same with two threads"),
+    (One::Index, "summary from its index"),
+];
+
+impl One {
+    /// Whether it only reads.
+    pub fn is_reading(self) -> bool {
+        !matches!(self, One::Summary | One::SummaryBy2 | One::Index)
+    }
+
+    /// Whether this machine can.
+    pub fn is_possible(self) -> bool {
+        self.instructions().is_none_or(Instructions::is_usable)
+    }
+
+    fn instructions(self) -> Option<Instructions> {
+        match self {
+            One::ReadAvx2 => Some(Instructions::Avx2),
+            One::ReadSse2 => Some(Instructions::Sse2),
+            One::ReadPortable => Some(Instructions::Portable),
+            _ => None,
+        }
+    }
+
+    fn threads(self) -> usize {
+        if self == One::SummaryBy2 { 2 } else { 1 }
+    }
+}
+
+/// What one process measured.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Measured {
+    pub wall_s: f64,
+    /// User and system time of all threads.
+    pub cpu_s: f64,
+    /// Of it the system's: fresh memory, mostly.
+    pub system_s: f64,
+    pub anonymous_mb: f64,
+    /// CPU time by phase, in the order in which they ended.
+    pub phases: Vec<(String, f64)>,
+}
+
+/// What a second thread does beside the first: phases of the one, phases of the other.
+const BESIDE: [(&[&str], &[&str]); 2] = [
+    (&["nodes"], &["edges"]),
+    (&["depth-first walk", "sorting references", "semidominators", "dominators"], &["own sizes", "distances", "classes"]),
+];
+
+impl Measured {
+    /// CPU time on the longest way through the phases, if two processors were free: what no second thread can take away.
+    pub fn critical_s(&self) -> f64 {
+        let sum =
+            |names: &[&str]| -> f64 { self.phases.iter().filter(|(name, _)| names.contains(&name.as_str())).map(|(_, cpu_s)| cpu_s).sum() };
+        let hidden: f64 = BESIDE.iter().map(|(one, other)| sum(one).min(sum(other))).sum();
+        self.cpu_s - hidden
+    }
+}
+
+/// Measures in this process.
+pub fn measure(one: One, path: &Path) -> Result<Measured> {
+    let file = std::fs::File::open(path)?;
+    // SAFETY: the file is not changed while this process runs; if somebody cuts it, this process dies and nothing else.
+    let bytes = unsafe { memmap2::Mmap::map(&file)? };
+    // Once over the pages of the file, so that what is measured is not the disk.
+    ensure!(!bytes.is_empty() && bytes.iter().step_by(4096).map(|byte| u64::from(*byte)).sum::<u64>() > 0, "an empty file");
+    let index = if one == One::Index { Some(summary_of(&bytes, 2)?.to_index(&Key::of(&bytes, 0))) } else { None };
+    if let Ok(mut phases) = PHASES.lock() {
+        phases.clear();
+    }
+    let watch = Watch::start();
+    BEFORE_S.set(thread_cpu_s());
+    let (from, before) = (Instant::now(), process_cpu_s());
+    match (one, &index) {
+        (One::Index, Some(index)) => {
+            let summary = Summary::from_index(index, &Key::of(&bytes, 0))?;
+            ensure!(!summary.classes.is_empty(), "no classes");
+        }
+        _ if one.is_reading() => {
+            let options = ReadOptions { instructions: one.instructions(), on_phase: Some(on_phase), ..ReadOptions::default() };
+            ensure!(Snapshot::read_with(&bytes, &options)?.graph.node_count() > 0, "no nodes");
+        }
+        _ => ensure!(!summary_of(&bytes, one.threads())?.classes.is_empty(), "no classes"),
+    }
+    let (wall_s, after) = (from.elapsed().as_secs_f64(), process_cpu_s());
+    let anonymous_mb = watch.stop();
+    let phases = PHASES.lock().map(|phases| phases.clone()).unwrap_or_default();
+    Ok(Measured { wall_s, cpu_s: after.0 - before.0, system_s: after.1 - before.1, anonymous_mb, phases })
+}
+
+fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {
+    let snapshot = Snapshot::read_with(bytes, &ReadOptions { threads, on_phase: Some(on_phase), ..ReadOptions::default() })?;
+    Ok(Summary::of(&Analysis::of(&snapshot, &Options { threads, on_phase: Some(on_phase), ..Options::default() })))
+}
+
+static PHASES: Mutex<Vec<(String, f64)>> = Mutex::new(Vec::new());
+
+thread_local! {
+    /// CPU time of this thread when its last phase ended; threads that are new begin with a phase.
+    static BEFORE_S: Cell<f64> = const { Cell::new(0.0) };
+}
+
+fn on_phase(name: &'static str) {
+    let now_s = thread_cpu_s();
+    let cpu_s = now_s - BEFORE_S.replace(now_s);
+    if let Ok(mut phases) = PHASES.lock() {
+        phases.push((name.to_owned(), cpu_s));
+    }
+}
+
+/// CPU time of this thread, s.
+fn thread_cpu_s() -> f64 {
+    // SAFETY: a timespec of zeros is valid, and the call fills it.
+    let time = unsafe {
+        let mut time: libc::timespec = std::mem::zeroed();
+        libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut time);
+        time
+    };
+    time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
+}
+
+/// CPU time of this process, s, and of it the system's.
+fn process_cpu_s() -> (f64, f64) {
+    // SAFETY: a rusage of zeros is valid, and the call fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_SELF, &mut usage);
+        usage
+    };
+    let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
+    (seconds(usage.ru_utime) + seconds(usage.ru_stime), seconds(usage.ru_stime))
+}
+
+/// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps the peak of all that is resident only.
+struct Watch {
+    thread: std::thread::JoinHandle<()>,
+}
+
+static PEAK_KIB: AtomicU64 = AtomicU64::new(0);
+static DONE: AtomicBool = AtomicBool::new(false);
+
+impl Watch {
+    fn start() -> Watch {
+        let look = || {
+            let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+            let anonymous =
+                status.lines().find_map(|line| line.strip_prefix("RssAnon:")).and_then(|line| line.split_whitespace().next()?.parse().ok());
+            PEAK_KIB.fetch_max(anonymous.unwrap_or(0), Ordering::Relaxed);
+        };
+        let watch = move || {
+            while !DONE.load(Ordering::Relaxed) {
+                look();
+                std::thread::sleep(Duration::from_millis(4));
+            }
+        };
+        Watch { thread: std::thread::spawn(watch) }
+    }
+
+    /// The peak, MB.
+    fn stop(self) -> f64 {
+        DONE.store(true, Ordering::Relaxed);
+        self.thread.join().ok();
+        PEAK_KIB.load(Ordering::Relaxed) as f64 * 1024.0 / 1e6
+    }
+}
