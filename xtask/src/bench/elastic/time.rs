@@ -1,6 +1,6 @@
 //! Time: one arena filled again and again, beside bumpalo; two threads beside one; the recordings replayed.
 
-use super::peers::{Blocks, Bumpalo, Elastic, Peer, words};
+use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, words};
 use super::workload::{Recording, Step, sizes};
 use anyhow::Result;
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
@@ -308,10 +308,14 @@ const DEFAULT: &str = "elastic by default";
 /// The same in pages of the basic size, each of which the kernel has to give.
 pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 
+/// The driver alone, and how much it counts through: about what churn has live at its peak.
+pub const COUNTING: &str = "a pointer that counts up through resident memory";
+const COUNTED_BYTES: usize = 18 << 20;
+
 /// What a recording is replayed on.
-const REPLAYED: [&str; 6] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo"];
+const REPLAYED: [&str; 7] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 6] = [(0, 1), (2, 1), (3, 1), (0, 2), (0, 4), (0, 5)];
+const COMPARED: [(usize, usize); 7] = [(0, 1), (2, 1), (3, 1), (0, 2), (0, 4), (0, 5), (6, 1)];
 
 /// Replays of one recording, each in a fresh process.
 pub struct Replays {
@@ -359,6 +363,7 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
         "mimalloc" => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
+        COUNTING => replay(&mut Counting::through(COUNTED_BYTES), &recording, &mut blocks),
         DEFAULT => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
         _ => anyhow::bail!("replay on {heap}: expected one of {REPLAYED:?}"),
     })
