@@ -8,6 +8,7 @@ use std::{
     fmt,
     fs::{self, File},
     io::{self, BufWriter, IsTerminal, Write},
+    os::unix::fs::OpenOptionsExt,
     path::Path,
 };
 
@@ -63,6 +64,21 @@ fn written(result: io::Result<()>) -> Result<()> {
 /// # Errors
 /// `write` fails, the file cannot be written, or `is_binary` and standard output is a terminal.
 pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    write_with_mode(path, is_binary, MODE, write)
+}
+
+/// The same for what has secrets in it: a file is its owner's alone.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_private(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    write_with_mode(path, false, 0o600, write)
+}
+
+/// What a new file has, less the umask.
+const MODE: u32 = 0o666;
+
+fn write_with_mode(path: &Path, is_binary: bool, mode: u32, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     if path == Path::new("-") {
         let out = io::stdout().lock();
         if is_binary && out.is_terminal() {
@@ -86,7 +102,7 @@ pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) ->
     hidden.push(name);
     hidden.push(format!(".unfinished-{}", std::process::id()));
     let hidden = path.with_file_name(hidden);
-    let written = write_file(&hidden, write)
+    let written = write_file(&hidden, mode, write)
         .and_then(|()| fs::rename(&hidden, path).with_context(|| format!("cannot give {} its name", path.display())));
     if written.is_err() {
         // The error that is returned says more than one about the remains.
@@ -100,8 +116,9 @@ fn has_lost_its_reader(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe))
 }
 
-fn write_file(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let mut out = BufWriter::new(File::create(path).with_context(|| format!("cannot create {}", path.display()))?);
+fn write_file(path: &Path, mode: u32, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    let file = File::options().write(true).create(true).truncate(true).mode(mode).open(path);
+    let mut out = BufWriter::new(file.with_context(|| format!("cannot create {}", path.display()))?);
     write(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error).with_context(|| format!("cannot write {}", path.display()))?;
     file.sync_all().with_context(|| format!("cannot write {}", path.display()))

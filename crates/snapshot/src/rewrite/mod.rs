@@ -1,4 +1,4 @@
-//! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream rows into a [`Writer`], so that what comes
+//! Files made from files: other columns, fewer secrets, less of it, or more. All of them stream rows into a [`crate::write::Writer`], so that what comes
 //! out is a valid snapshot or an error, and memory is that of the strings and at most a few bytes a node.
 
 mod convert;

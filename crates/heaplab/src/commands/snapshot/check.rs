@@ -14,17 +14,20 @@ use std::process::ExitCode;
 const EXAMPLES: &str = "\
 Examples:
   heaplab snapshot check a.heapsnapshot --assert 'retained(\"Detached *\") < 1MB'
-  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10' --assert 'total() < 200MB'
-  heaplab snapshot check a.heapsnapshot --assert 'shallow(\"(string)\") / total() < 0.5'
+  heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10' \\
+      --assert 'total() < 200MB'
+  heaplab snapshot check a.heapsnapshot \\
+      --assert 'shallow(\"(string)\") / total() < 0.5'
 
 count(CLASS)      objects of the class; * in its name stands for any text
 shallow(CLASS)    their own bytes
 retained(CLASS)   bytes that would go with all of them
 distance(CLASS)   references from a root to the nearest
 total()           all bytes;  nodes(), edges(): all objects, all references
-Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024); + - * / and or not ( ) as usual.
-
-Exit code: 0 where all assertions hold, 1 where one does not, 2 where they could not be checked.";
+Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024);
++ - * / and or not ( ) as usual.
+Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
+could not be checked.";
 
 /// Functions with a class, and without.
 const OF_CLASS: [&str; 4] = ["count", "shallow", "retained", "distance"];

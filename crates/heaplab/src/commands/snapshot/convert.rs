@@ -5,7 +5,6 @@ use crate::output;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use heaplab_snapshot::rewrite::{Target, convert};
-use heaplab_snapshot::rows::Rows;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,7 +12,8 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot convert python.heapsnapshot --to node20 -o b.heapsnapshot
-  heaplab snapshot convert a.heapsnapshot --to lines -o - | grep ...      a row a line
+  # a row a line
+  heaplab snapshot convert a.heapsnapshot --to lines -o - | grep ...
   heaplab snapshot convert a.heapsnapshot --to compact -o small.heapsnapshot
 
 same: as it is, with every list, in DevTools' order, each string once.")]
@@ -35,11 +35,10 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = Source::open(&args.file)?;
-    let rows = Rows::find(source.bytes())
-        .with_context(|| format!("{} (heaplab snapshot validate says how far it is good)", args.file.display()))?;
+    let rows = source.rows()?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;
-    output::write(&args.output, false, |out| {
+    output::write_private(&args.output, |out| {
         convert(&rows, target, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);

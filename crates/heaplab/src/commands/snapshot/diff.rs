@@ -20,12 +20,17 @@ use std::process::ExitCode;
 /// Arguments of `heaplab snapshot diff`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot                    what b has that a has not
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --class Session    and which objects
-  heaplab snapshot diff leak.*.heapsnapshot                              a series: what grows every time
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --json | jq '.classes[] | select(.added > 100)'
+  # what b has that a has not
+  heaplab snapshot diff a.heapsnapshot b.heapsnapshot
+  # and which objects
+  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --class Session
+  # a series: what grows every time
+  heaplab snapshot diff leak.*.heapsnapshot
+  heaplab snapshot diff a.heapsnapshot b.heapsnapshot --json | \\
+      jq '.classes[] | select(.added > 100)'
 
-Snapshots are compared by object: the same id is the same object, in snapshots of one process alone.")]
+Snapshots are compared by object: the same id is the same object, in snapshots
+of one process alone.")]
 pub struct Args {
     /// The snapshots, the oldest first; of three and more, what grows in each is shown
     #[arg(value_name = "FILE", required = true, num_args = 2..)]

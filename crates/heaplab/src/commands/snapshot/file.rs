@@ -3,9 +3,11 @@
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadOptions, Snapshot};
 use indicatif::{ProgressBar, ProgressStyle};
 use memmap2::Mmap;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::IsTerminal;
 use std::os::unix::fs::MetadataExt;
@@ -81,6 +83,7 @@ impl Source {
     pub fn open(path: &Path) -> Result<Source> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot open {}", path.display()))?;
+        anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name a snapshot in it", path.display());
         anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
         // SAFETY: the mapping is only read, and no writer of this program changes a file in place (they rename). That somebody else
         // does while it is read (other bytes under a shared reference; truncated, SIGBUS) is the accepted risk of mapping files.
@@ -104,7 +107,17 @@ impl Source {
         let bar = reading.spinner(format!("reading {} ({})", self.path.display(), bytes(self.bytes().len() as u64)))?;
         let snapshot = Snapshot::read_with(self.bytes(), &reading.read_options());
         bar.finish_and_clear();
-        snapshot.with_context(|| format!("{} (heaplab snapshot validate says how far it is good)", self.path.display()))
+        snapshot.map_err(|error| self.damaged(&error))
+    }
+
+    /// Finds its lists, to write them anew.
+    pub fn rows(&self) -> Result<Rows<'_>> {
+        Rows::find(self.bytes()).map_err(|damage| self.damaged(&damage))
+    }
+
+    fn damaged(&self, why: &dyn Display) -> anyhow::Error {
+        let path = self.path.display();
+        anyhow::anyhow!("{path}: {why}\nheaplab snapshot validate {path} says how far it is good")
     }
 }
 

@@ -30,13 +30,18 @@ use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
 Examples:
-  heaplab snapshot take --node 4711 -o a.heapsnapshot       from a running Node, straight to disk
-  heaplab snapshot summary a.heapsnapshot                   classes, as DevTools' Summary
-  heaplab snapshot path a.heapsnapshot Session              what keeps the sessions
-  heaplab snapshot diff a.heapsnapshot b.heapsnapshot       as DevTools' Comparison
+  # from a running Node, straight to disk
+  heaplab snapshot take --node 4711 -o a.heapsnapshot
+  # classes, as DevTools' Summary
+  heaplab snapshot summary a.heapsnapshot
+  # what keeps the sessions
+  heaplab snapshot path a.heapsnapshot Session
+  # as DevTools' Comparison
+  heaplab snapshot diff a.heapsnapshot b.heapsnapshot
   heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10'
 
-Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md describes --json.";
+Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md
+describes --json.";
 
 /// Arguments of `heaplab snapshot`.
 #[derive(Debug, clap::Args)]

@@ -18,9 +18,12 @@ const CONTENT_CHARACTERS: usize = 2000;
 /// Arguments of `heaplab snapshot object`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  heaplab snapshot object a.heapsnapshot @4711      ids are what every command shows behind @
-  heaplab snapshot object a.heapsnapshot Session    the session that retains most
-  heaplab snapshot object a.heapsnapshot @4711 --json | jq '.references[].to.id'")]
+  # ids are what every command shows behind @
+  heaplab snapshot object a.heapsnapshot @4711
+  # the session that retains most
+  heaplab snapshot object a.heapsnapshot Session
+  heaplab snapshot object a.heapsnapshot @4711 --json | \\
+      jq '.references[].to.id'")]
 pub struct Args {
     #[command(flatten)]
     object: OfObject,

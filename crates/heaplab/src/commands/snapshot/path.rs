@@ -21,8 +21,10 @@ use std::process::ExitCode;
 /// Arguments of `heaplab snapshot path`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  heaplab snapshot path a.heapsnapshot @4711           from a root to @4711
-  heaplab snapshot path a.heapsnapshot Session         the ways to all sessions, equal ones together
+  # from a root to @4711
+  heaplab snapshot path a.heapsnapshot @4711
+  # the ways to all sessions, equal ones together
+  heaplab snapshot path a.heapsnapshot Session
   heaplab snapshot path a.heapsnapshot 'Detached *' --top 3
   heaplab snapshot path a.heapsnapshot Session --json | jq '.paths[0]'")]
 pub struct Args {

@@ -24,18 +24,24 @@ const TEXT_CHARACTERS: usize = 30;
 
 const EXAMPLES: &str = "\
 Examples:
-  heaplab snapshot query a.heapsnapshot 'where class = \"Session\" | sort retained | top 10'
-  heaplab snapshot query a.heapsnapshot 'where type = \"string\" and shallow > 1MB | select id, shallow, name'
-  heaplab snapshot query a.heapsnapshot 'where class ~ \"Detached *\" | group class | sort count'
+  heaplab snapshot query a.heapsnapshot \\
+      'where class = \"Session\" | sort retained | top 10'
+  heaplab snapshot query a.heapsnapshot \\
+      'where type = \"string\" and shallow > 1MB | select id, shallow, name'
+  heaplab snapshot query a.heapsnapshot \\
+      'where class ~ \"Detached *\" | group class | sort count'
   heaplab snapshot query a.heapsnapshot 'group type' --json
-  heaplab snapshot query a.heapsnapshot 'select id, class, retained, dominator' -o rows.parquet
+  heaplab snapshot query a.heapsnapshot \\
+      'select id, class, retained, dominator' -o rows.parquet
 
-Clauses, in this order, each as needed: where CONDITION | group FIELD, ... | sort FIELD [asc|desc] |
-top N | select FIELD, ...
-Fields: id, type, class, name, shallow, retained, distance, detached (1 or 0), references, dominator.
-Groups have their fields and count, shallow (sum), retained (by all of them together) and distance
-(the least). Conditions: = != < <= > >= on numbers and texts, ~ for a pattern with *, and or not ( ),
-units B kB MB GB KiB MiB GiB.";
+Clauses, in this order, each as needed:
+  where CONDITION | group FIELD, ... | sort FIELD [asc|desc] | top N |
+  select FIELD, ...
+Fields: id, type, class, name, shallow, retained, distance, detached (1 or 0),
+references, dominator. Groups have their fields and count, shallow (sum),
+retained (by all of them together) and distance (the least).
+Conditions: = != < <= > >= on numbers and texts, ~ for a pattern with *,
++ - * / and or not ( ), units B kB MB GB KiB MiB GiB.";
 
 /// Arguments of `heaplab snapshot query`.
 #[derive(Debug, clap::Args)]

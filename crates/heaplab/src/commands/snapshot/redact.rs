@@ -6,7 +6,6 @@ use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
-use heaplab_snapshot::rows::Rows;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -14,15 +13,18 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot redact a.heapsnapshot -o shared.heapsnapshot
-  heaplab snapshot redact a.heapsnapshot --source src/app.js --source src/api.js -o shared.heapsnapshot
+  heaplab snapshot redact a.heapsnapshot --source src/app.js \\
+      --source src/api.js -o shared.heapsnapshot
   heaplab snapshot redact a.heapsnapshot --keep names -o shared.heapsnapshot
-  heaplab snapshot redact a.heapsnapshot --key-file key -o a1.heapsnapshot    the same key keeps two files comparable
+  # the same key keeps two files comparable
+  heaplab snapshot redact a.heapsnapshot --key-file key -o a1.heapsnapshot
 
-Contents of strings, numbers and patterns are replaced; length stays, and what was equal is equal.
-Names of properties are kept only where they are identifiers of source code that is in the file or
-given, or the runtime's own: a map keyed by e-mail addresses has secrets for names. --keep names
-keeps those too. Addresses of scripts and pages never stay, unless a property is called so and
---keep names was asked for. Sizes, ids, indices, lines and columns stay.")]
+Contents of strings, numbers and patterns are replaced; length stays, and what
+was equal is equal. Names of properties are kept only where they are
+identifiers of source code that is in the file or given, or the runtime's own:
+a map keyed by e-mail addresses has secrets for names. --keep names keeps those
+too. Addresses of scripts and pages never stay, unless a property is called so
+and --keep names was asked for. Sizes, ids, indices, lines and columns stay.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
@@ -62,8 +64,7 @@ enum KeepNames {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = Source::open(&args.file)?;
-    let rows = Rows::find(source.bytes())
-        .with_context(|| format!("{} (heaplab snapshot validate says how far it is good)", args.file.display()))?;
+    let rows = source.rows()?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {
         identifiers.add_source(&std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?);

@@ -14,11 +14,14 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot retainers a.heapsnapshot @4711
-  heaplab snapshot retainers a.heapsnapshot Session --depth 4     and what refers to those
-  heaplab snapshot retainers a.heapsnapshot @4711 --json | jq '.retainers[].from.id'
+  # and what refers to those
+  heaplab snapshot retainers a.heapsnapshot Session --depth 4
+  heaplab snapshot retainers a.heapsnapshot @4711 --json | \\
+      jq '.retainers[].from.id'
 
-A line reads: the object, and by what reference it holds the one above. The order is DevTools': by
-distance from the roots, so that the first is on a shortest path.")]
+A line reads: the object, and by what reference it holds the one above. The
+order is DevTools': by distance from the roots, so that the first is on a
+shortest path.")]
 pub struct Args {
     #[command(flatten)]
     object: OfObject,

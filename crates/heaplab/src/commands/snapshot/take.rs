@@ -20,10 +20,11 @@ use std::time::Duration;
   heaplab snapshot take --node ws://127.0.0.1:9229/5c3f... -o a.heapsnapshot
   heaplab snapshot take --chromium 9222 --page shop -o a.heapsnapshot
 
-A Node that does not listen yet is asked to (SIGUSR1). The program stands still meanwhile. heaplab
-writes what it receives, so that its own memory stays small; the target's does not: V8 needs
-several times the heap. What came before the target died is kept as FILE.part; `heaplab snapshot
-validate` says how far that is good.")]
+A Node that does not listen yet is asked to (SIGUSR1). The program stands still
+meanwhile. heaplab writes what it receives, so that its own memory stays small;
+the target's does not: V8 needs several times the heap. What came before the
+target died is kept as FILE.part; `heaplab snapshot validate` says how far that
+is good.")]
 pub struct Args {
     #[command(flatten)]
     target: Target,

@@ -4,11 +4,10 @@ use super::file::{self, Reading, Source};
 use super::pattern::Subject;
 use super::table::number;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::rewrite::{Trimming, trim};
-use heaplab_snapshot::rows::Rows;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -16,11 +15,13 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot trim a.heapsnapshot Session -o bug.heapsnapshot
-  heaplab snapshot trim a.heapsnapshot 'Detached *' --objects 20 -o bug.heapsnapshot
+  heaplab snapshot trim a.heapsnapshot 'Detached *' --objects 20 \\
+      -o bug.heapsnapshot
   heaplab snapshot trim a.heapsnapshot @4711 --referrers 10 -o bug.heapsnapshot
 
-Ids and sizes stay, and with them what the other commands answer; but an object may retain more than
-before: what it shared with holders that are gone. Strings stay too: redact the file to share it.")]
+Ids and sizes stay, and with them what the other commands answer; but an object
+may retain more than before: what it shared with holders that are gone. Strings
+stay too: redact the file to share it.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
@@ -45,7 +46,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     let source = Source::open(&args.file)?;
     let snapshot = source.read(&args.reading)?;
-    let rows = Rows::find(source.bytes()).with_context(|| args.file.display().to_string())?;
+    let rows = source.rows()?;
     let spinner = args.reading.spinner("analysing".into())?;
     let analysis = Analysis::of(&snapshot, &args.reading.options());
     let mut objects = args.subject.nodes(&analysis)?;
@@ -56,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
     let bar = file::bar(args.reading.is_quiet(), "trimming")?;
     let mut trimmed = None;
-    output::write(&args.output, false, |out| {
+    output::write_private(&args.output, |out| {
         let (_, done) = trim(&rows, &analysis, &trimming, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);

@@ -14,10 +14,12 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot validate a.heapsnapshot
-  heaplab snapshot validate a.heapsnapshot.part      what a target that died had sent
+  # what a target that died had sent
+  heaplab snapshot validate a.heapsnapshot.part
   heaplab snapshot validate a.heapsnapshot --json | jq .good_bytes
 
-Exit code 0 where readers will take the file, 1 where it is damaged, cut, or no snapshot.")]
+Exit code 0 where readers will take the file, 1 where it is damaged, cut, or no
+snapshot.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -19,13 +19,17 @@ use std::time::{Duration, Instant};
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot watch --node 4711 --near-heap-limit 3 -o leak.heapsnapshot
-  heaplab snapshot watch --node 4711 --near-heap-limit 5 --near 60 -o leak.heapsnapshot
-  heaplab snapshot watch --node 4711 --every 30s --at-most 3 -o leak.heapsnapshot
-  heaplab snapshot diff leak.1.heapsnapshot leak.2.heapsnapshot leak.3.heapsnapshot
+  heaplab snapshot watch --node 4711 --near-heap-limit 5 --near 60 \\
+      -o leak.heapsnapshot
+  heaplab snapshot watch --node 4711 --every 30s --at-most 3 \\
+      -o leak.heapsnapshot
+  heaplab snapshot diff leak.1.heapsnapshot leak.2.heapsnapshot \\
+      leak.3.heapsnapshot
 
-Writes leak.1.heapsnapshot, leak.2.heapsnapshot, ... The next one is due when the heap is near its
-limit again and has grown. Ends after the last one, or with the target (exit code 1 where it left no
-snapshot). V8 needs memory of its own beside the heap to make a snapshot.")]
+Writes leak.1.heapsnapshot, leak.2.heapsnapshot, ... The next one is due when
+the heap is near its limit again and has grown. Ends after the last one, or
+with the target (exit code 1 where it left no snapshot). V8 needs memory of its
+own beside the heap to make a snapshot.")]
 pub struct Args {
     #[command(flatten)]
     target: Target,

@@ -1,7 +1,7 @@
 //! `redact`: a snapshot whose shape can be shared and whose strings cannot be read.
 //!
 //! Contents of strings, numbers and regular expressions are always replaced, and addresses: where scripts and pages come from. Names are kept as the caller asks
-//! ([`Keep`]); by default those that also occur as identifiers of source text (see [`evidence`]; script sources in the file, source files that are
+//! ([`Keep`]); by default those that also occur as identifiers of source text (what counts is in `evidence`; script sources in the file, source files that are
 //! given) or in a list of the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, in other files too), so that
 //! duplicates, growth and diffs can still be studied. Julia redacts by default for the same reason (issue 55326).
 //!
