@@ -9,6 +9,7 @@ mod bundled;
 mod choose;
 mod commands;
 mod heaps;
+mod metaspaces;
 mod replayed;
 mod studies;
 

@@ -218,6 +218,17 @@ fn marks_name_moments_of_a_jvm() {
     assert!(times[1] - times[0] > 250_000_000 && times[1] < recorded.meta().duration_ns, "{times:?}");
     let report = |moments: &[&str]| text(&heaplab().arg("report").arg(&bundle).args(moments).output().unwrap().stdout);
     assert!(report(&["--at", "loaded"]).contains("The metaspace at loaded ("), "{}", report(&["--at", "loaded"]));
+    let models = report(&["--model", "metaspace:jdk11", "--model", "metaspace:jdk17", "--at", "loaded"]);
+    for (name, part) in ["jdk11", "jdk17"].iter().zip(models.split("The same workload on metaspace:").skip(1)) {
+        assert!(
+            part.starts_with(name) && part.lines().filter(|line| line.starts_with("loaded ") || line.starts_with("asked ")).count() == 2,
+            "{models}"
+        );
+        assert!(
+            part.contains("at loaded:\nUsage by kind of loader") && part.contains("standard, non-class") && part.contains("-total-"),
+            "{models}"
+        );
+    }
     let between = report(&["--between", "loaded", "end"]);
     assert!(between.contains("The metaspace at loaded (") && between.contains("standard, non-class"), "{between}");
 }

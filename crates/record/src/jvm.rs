@@ -1,7 +1,7 @@
 //! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and what comes out of it becomes the bundle.
 //!
 //! Nothing is patched or preloaded, and the log, some 500 bytes an allocation, is never stored as it is: it is read from the pipe and packed
-//! (to about a twentieth) into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
+//! (to a tenth or less) into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
 //! `java` itself gets `-Xlog` as its first argument; any other (a script, Maven, a launcher) gets it through
 //! `JAVA_TOOL_OPTIONS`, which its JVMs then mention on standard error. All JVMs that start are recorded, each as a process of
 //! the bundle.

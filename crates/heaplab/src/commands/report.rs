@@ -7,6 +7,7 @@ pub mod analysis;
 mod frames;
 mod json;
 mod metaspace;
+mod model;
 mod moments;
 mod text;
 
@@ -28,6 +29,7 @@ Examples:
   heaplab report app.heaplab --between 1s 2.5s        what came and went between two moments
   heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
   heaplab report jvm.heaplab --at 1.5s                a JVM's metaspace, as jcmd VM.metaspace says it
+  heaplab report jvm.heaplab --model metaspace:jdk11  what its workload would hold in JDK 11's
   heaplab report app.heaplab --json | jq '.findings.findings[0].title'
 
 A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`.";
@@ -66,6 +68,10 @@ pub struct Args {
     /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of metadata
     #[arg(long)]
     blocks: bool,
+    /// Of a JVM's metaspace, show what the same workload holds on a model (metaspace:jdk11, metaspace:jdk17, ...) at
+    /// each mark, and by kind of loader at the end or at --at; several times for several models
+    #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
+    model: Vec<String>,
     /// Check first that the recording is whole: every row against the format and against what a program can do
     #[arg(long)]
     verify: bool,
@@ -91,6 +97,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let (width, colour) = terminal();
     let look = text::Look { width, colour, top: args.top };
     let jvms = metaspace::jvms(&bundle, selection);
+    if !args.model.is_empty() {
+        for (jvm, name) in jvms.iter().flat_map(|jvm| args.model.iter().map(move |name| (*jvm, name))) {
+            print!("{}", model::text(&bundle, jvm, name, args.at.as_deref())?)?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
     let is_text = !args.json && args.html.is_none() && !args.blocks;
     let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {

@@ -17,6 +17,7 @@
 //! ```
 
 pub mod elastic;
+pub mod listing;
 pub mod old;
 pub mod plan;
 pub mod spec;

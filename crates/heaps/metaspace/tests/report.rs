@@ -113,6 +113,42 @@ fn the_parts_add_up() {
     }
 }
 
+/// The old design in JDK 11's form, line for line, and every committed byte in its listing.
+#[test]
+fn the_old_design_is_listed_as_jdk_11_lists_it() {
+    let mut path = std::path::PathBuf::from(env!("CARGO_MANIFEST_DIR"));
+    path.push("../../../traces/metaspace/jdk11-churn.txt.gz");
+    let mut recorded = String::new();
+    std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(std::fs::File::open(path).unwrap()), &mut recorded).unwrap();
+    let (metaspace, _) = heaplab_metaspace::old::recording::replay(&heaplab_metaspace::old::recording::parse(&recorded).unwrap()).unwrap();
+    let statistics = metaspace.statistics();
+    let ours = statistics.to_string();
+    let forms: BTreeSet<String> = ours.lines().map(form).collect();
+    // What only a JVM has, and kinds of chunks of which the other program had none or some.
+    let elsewhere = ["Total Usage", "Initial", "Current", "CDS:", "MaxMetaspaceSize", "CompressedClassSpaceSize", "InitialBoot"];
+    let jvm = text("vmms_jdk11_stock.dropped5.txt.gz");
+    let is_kind = |line: &str| line.contains("specialized") || line.contains("humongous");
+    let compared = jvm.lines().filter(|line| !elsewhere.iter().any(|start| line.starts_with(start)) && !is_kind(line));
+    let missing: Vec<&str> = compared.filter(|line| !forms.contains(&form(line))).collect();
+    assert!(missing.is_empty(), "{missing:#?}\n{ours}");
+    let (listing, total) = (statistics.listing("jdk11"), statistics.listing("jdk11").total());
+    assert_eq!(total.committed_bytes, total.used_bytes + total.free_bytes + total.waste_bytes + total.overhead_bytes);
+    assert_eq!(listing.committed_bytes, total.committed_bytes + listing.free_chunks_bytes + listing.uncut_bytes);
+    assert_eq!((total.used_bytes, total.arenas), (statistics.used_bytes(), statistics.both().arenas));
+    assert!(ours.contains("Usage by kind of loader (jdk11):") && ours.contains("boot, class"), "{ours}");
+}
+
+/// The elastic design in the same words.
+#[test]
+fn both_designs_give_one_listing() {
+    let report = report("churn", "jdk17");
+    let (listing, usage) = (report.listing(), report.usage().total());
+    let total = listing.total();
+    assert_eq!((total.committed_bytes, total.used_bytes, total.free_bytes), (usage.committed_bytes, usage.used_bytes, usage.free_bytes));
+    assert_eq!(listing.committed_bytes, report.committed_bytes());
+    assert!(listing.to_string().contains("Usage by kind of loader (jdk17"), "{listing}");
+}
+
 #[test]
 fn a_report_is_the_same_after_json() {
     let report = report("jruby", "jdk17");

@@ -1,7 +1,7 @@
 //! The log while it is recorded: what was read of the pipe, in checksummed blocks of packed lines, so that a recording
 //! whose heaplab was killed can be finished (docs/spool-format.md).
 //!
-//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one LZ4 block of whole lines. A line
+//! A block is 16 bytes (magic, packed bytes, unpacked bytes, CRC-32 of what is packed) and one zstd frame of whole lines. A line
 //! ends in a line feed, or in a zero byte where the log broke off within it.
 
 use crate::error::RecordError;
@@ -22,6 +22,8 @@ const HEADER_BYTES: usize = 16;
 const BLOCK_BYTES: usize = 256 << 10;
 /// Unpacked bytes of a block that a reader believes: a block, and the line that filled it.
 const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
+/// How hard zstd tries: the least, because a JVM may wait for it.
+const LEVEL: i32 = 1;
 /// How long a line waits to be written at most, while more come.
 const AGE: Duration = Duration::from_millis(100);
 
@@ -98,7 +100,7 @@ impl LogWriter {
         if self.block.is_empty() {
             return Ok(());
         }
-        let packed = lz4_flex::block::compress(&self.block);
+        let packed = zstd::bulk::compress(&self.block, LEVEL).map_err(RecordError::io("cannot pack what goes into", &self.path))?;
         let mut bytes = Vec::with_capacity(HEADER_BYTES + packed.len());
         for number in [MAGIC, packed.len() as u32, self.block.len() as u32, crc32fast::hash(&packed)] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -149,7 +151,7 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
     }
     let number = |index: usize| u32::from_le_bytes([header[index], header[index + 1], header[index + 2], header[index + 3]]);
     let (packed_bytes, line_bytes) = (number(4) as usize, number(8) as usize);
-    if number(0) != MAGIC || line_bytes > BLOCK_BYTES_LIMIT || packed_bytes > lz4_flex::block::get_maximum_output_size(BLOCK_BYTES_LIMIT) {
+    if number(0) != MAGIC || line_bytes > BLOCK_BYTES_LIMIT || packed_bytes > zstd::zstd_safe::compress_bound(BLOCK_BYTES_LIMIT) {
         return Err("does not begin as a block does".into());
     }
     let mut packed = vec![0; packed_bytes];
@@ -161,7 +163,10 @@ fn block(input: &mut impl Read) -> Result<Option<Block>, String> {
     if crc32fast::hash(&packed) != number(12) {
         return Err("is damaged: its checksum is another".into());
     }
-    let lines = lz4_flex::block::decompress(&packed, line_bytes).map_err(|error| format!("is damaged: {error}"))?;
+    let lines = zstd::bulk::decompress(&packed, line_bytes).map_err(|error| format!("is damaged: {error}"))?;
+    if lines.len() != line_bytes {
+        return Err(format!("is damaged: it has {} bytes where its header says {line_bytes}", lines.len()));
+    }
     Ok(Some(Block { lines, bytes: (HEADER_BYTES + packed_bytes) as u64 }))
 }
 

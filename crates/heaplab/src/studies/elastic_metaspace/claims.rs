@@ -1,8 +1,8 @@
 //! The document's figures, from the recordings.
 
 use super::curves::{self, Look, Phase};
-use super::designs::moment_of;
 use super::workload::{self, Workload};
+use crate::metaspaces::moment_of;
 use anyhow::{Context, Result};
 use heaplab_metaspace::old::recording;
 use heaplab_metaspace::plan::LoaderKind;
@@ -138,8 +138,9 @@ pub fn free_chunks() -> Result<String> {
     let dropped = comparison.moments.iter().rev().find(|moment| moment.said.step == "dropped").context("no drop was recorded")?;
     let jvm = moment_of(&dropped.ours);
     let replayed = last_drop("jdk11")?.moment;
-    let ratio =
-        |moment: &super::designs::Moment| format!("{} of {}", percent(moment.free_chunks, moment.committed), megabytes(moment.committed));
+    let ratio = |moment: &crate::metaspaces::Moment| {
+        format!("{} of {}", percent(moment.free_chunks, moment.committed), megabytes(moment.committed))
+    };
     Ok(format!(
         "JDK 11's churn: {}, used:free 1:{:.1}; churn of 17 replayed: {}, used:free 1:{:.1}",
         ratio(&jvm),

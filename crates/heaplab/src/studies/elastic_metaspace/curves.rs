@@ -1,7 +1,7 @@
 //! A recording on a design, looked at every few thousand events, and before and after every drop.
 
-use super::designs::{Moment, design};
 use super::workload::{Event, Workload};
+use crate::metaspaces::{Moment, design};
 use anyhow::{Context, Result, bail};
 use std::collections::HashMap;
 use std::ptr::NonNull;
@@ -108,7 +108,7 @@ fn processor_time() -> Duration {
 
 struct Replay<'a> {
     workload: &'a Workload,
-    design: Box<dyn super::designs::Design>,
+    design: Box<dyn crate::metaspaces::Design>,
     arenas: HashMap<usize, usize>,
     blocks: Vec<NonNull<u8>>,
 }

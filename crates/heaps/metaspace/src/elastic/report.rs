@@ -10,6 +10,7 @@ use super::facts::WORD_BYTES;
 use super::heap::{CLASS, ElasticMetaspace};
 use super::space::Space;
 use super::strategy::Uncommit;
+use crate::listing::{Listing, LoaderUsage};
 use crate::plan::LoaderKind;
 use heaplab_buddy::Chunks;
 use heaplab_heap::Footprint;
@@ -245,6 +246,37 @@ impl Report {
             free_chunks_bytes: free_chunks,
             deallocated_bytes: usage.deallocated_bytes,
             deallocated_blocks: usage.deallocated_blocks,
+        }
+    }
+
+    /// In the words that all designs share.
+    pub fn listing(&self) -> Listing {
+        let mut loaders = Vec::new();
+        for space in &self.spaces {
+            for kind in &space.kinds {
+                let total = kind.usage.total();
+                loaders.push(LoaderUsage {
+                    loader: kind.loader.clone(),
+                    class: space.class,
+                    arenas: kind.arenas,
+                    chunks: total.chunks,
+                    committed_bytes: total.committed_bytes,
+                    used_bytes: total.used_bytes,
+                    free_bytes: total.free_bytes,
+                    waste_bytes: total.waste_bytes,
+                    overhead_bytes: 0,
+                });
+            }
+        }
+        let waste = self.waste();
+        Listing {
+            metaspace: self.metaspace.clone(),
+            loaders,
+            committed_bytes: waste.committed_bytes,
+            free_chunks_bytes: waste.free_chunks_bytes,
+            uncut_bytes: 0,
+            free_blocks: waste.deallocated_blocks,
+            free_block_bytes: waste.deallocated_bytes,
         }
     }
 

@@ -4,6 +4,8 @@ use super::facts::WORD;
 use super::geometry::{ChunkKind, Space};
 use super::metaspace::Metaspace11;
 use super::pool::PoolCounters;
+use crate::listing::{Listing, LoaderUsage};
+use crate::plan::LoaderKind;
 use serde::Serialize;
 
 /// The chunks of one kind that arenas have. `capacity = used + free + waste + overhead`.
@@ -40,6 +42,15 @@ impl KindRow {
     }
 }
 
+/// What the arenas of one kind of loader hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct LoaderRow {
+    /// Arenas.
+    pub arenas: u64,
+    /// Their chunks of all kinds; none of them is free.
+    pub chunks: KindRow,
+}
+
 /// One space.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct SpaceStatistics {
@@ -47,6 +58,8 @@ pub struct SpaceStatistics {
     pub arenas: u64,
     /// By kind: specialized, small, medium, humongous.
     pub kinds: [KindRow; 4],
+    /// What the arenas of each kind of loader hold, in the order of [`LoaderKind::ALL`].
+    pub loaders: [LoaderRow; 4],
     /// Free blocks in arenas.
     pub free_blocks: u64,
     /// Their size; part of `used_bytes`.
@@ -96,6 +109,55 @@ impl Statistics {
         total
     }
 
+    /// Both spaces as one.
+    pub fn both(&self) -> SpaceStatistics {
+        let (mut both, class) = (self.non_class.clone(), &self.class);
+        both.arenas += class.arenas;
+        both.kinds.iter_mut().zip(&class.kinds).for_each(|(row, other)| row.add(other));
+        for (row, other) in both.loaders.iter_mut().zip(&class.loaders) {
+            row.arenas += other.arenas;
+            row.chunks.add(&other.chunks);
+        }
+        both.free_blocks += class.free_blocks;
+        both.free_block_bytes += class.free_block_bytes;
+        both.from_free_blocks += class.from_free_blocks;
+        both.reserved_bytes += class.reserved_bytes;
+        both.committed_bytes += class.committed_bytes;
+        both.uncut_bytes += class.uncut_bytes;
+        both.nodes += class.nodes;
+        both
+    }
+
+    /// In the words that all designs share; `name`: whose rules these are.
+    pub fn listing(&self, name: &str) -> Listing {
+        let both = self.both();
+        let mut loaders = Vec::new();
+        for (class, space) in [(false, &self.non_class), (true, &self.class)] {
+            for ((_, loader), row) in LoaderKind::ALL.iter().zip(&space.loaders).filter(|(_, row)| row.arenas > 0) {
+                loaders.push(LoaderUsage {
+                    loader: (*loader).into(),
+                    class,
+                    arenas: row.arenas,
+                    chunks: row.chunks.chunks,
+                    committed_bytes: row.chunks.capacity_bytes,
+                    used_bytes: row.chunks.used_bytes,
+                    free_bytes: row.chunks.free_bytes,
+                    waste_bytes: row.chunks.waste_bytes,
+                    overhead_bytes: row.chunks.overhead_bytes,
+                });
+            }
+        }
+        Listing {
+            metaspace: name.into(),
+            loaders,
+            committed_bytes: both.committed_bytes,
+            free_chunks_bytes: both.total().free_chunk_bytes,
+            uncut_bytes: both.uncut_bytes,
+            free_blocks: both.free_blocks,
+            free_block_bytes: both.free_block_bytes,
+        }
+    }
+
     /// Committed in both.
     pub fn committed_bytes(&self) -> u64 {
         self.spaces().iter().map(|space| space.committed_bytes).sum()
@@ -127,15 +189,23 @@ impl Metaspace11 {
             space.free_blocks += count as u64;
             space.free_block_bytes += bytes(words);
             space.from_free_blocks += arena.from_blocks;
+            let mut held = KindRow::default();
             for chunk in arena.chunks() {
-                let row = &mut space.kinds[chunk.kind() as usize];
-                row.chunks += 1;
-                row.capacity_bytes += bytes(chunk.words());
-                row.used_bytes += bytes(chunk.used_words());
-                row.overhead_bytes += bytes(super::facts::HEADER_WORDS);
-                let rest = if arena.current() == Some(chunk) { &mut row.free_bytes } else { &mut row.waste_bytes };
-                *rest += bytes(chunk.free_words());
+                let mut one = KindRow {
+                    chunks: 1,
+                    capacity_bytes: bytes(chunk.words()),
+                    used_bytes: bytes(chunk.used_words()),
+                    overhead_bytes: bytes(super::facts::HEADER_WORDS),
+                    ..KindRow::default()
+                };
+                let rest = if arena.current() == Some(chunk) { &mut one.free_bytes } else { &mut one.waste_bytes };
+                *rest = bytes(chunk.free_words());
+                space.kinds[chunk.kind() as usize].add(&one);
+                held.add(&one);
             }
+            let loader = &mut space.loaders[arena.loader as usize];
+            loader.arenas += 1;
+            loader.chunks.add(&held);
         }
         let [non_class, class] = spaces;
         Statistics { non_class, class }

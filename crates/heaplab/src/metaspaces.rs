@@ -1,7 +1,8 @@
-//! The designs, each behind the operations that HotSpot itself uses: requests in words, arenas by number.
+//! The designs of HotSpot's metaspace, each behind the operations that HotSpot itself uses: requests in words, arenas by number.
 
 use anyhow::{Context, Result};
 use heaplab_metaspace::elastic::{self, ElasticMetaspace};
+use heaplab_metaspace::listing::Listing;
 use heaplab_metaspace::old::{self, Metaspace11, Options11, Space};
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::{Generation, Spec};
@@ -53,6 +54,8 @@ pub trait Design {
     fn purge(&mut self);
     /// What is held.
     fn moment(&self) -> Moment;
+    /// The same by kind of loader.
+    fn listing(&self, name: &str) -> Listing;
 }
 
 /// The design of that name ("jdk11", "jdk17,reclaim=none"), empty.
@@ -98,6 +101,10 @@ impl Design for Old {
 
     fn moment(&self) -> Moment {
         moment_of(&self.metaspace.statistics())
+    }
+
+    fn listing(&self, name: &str) -> Listing {
+        self.metaspace.statistics().listing(name)
     }
 }
 
@@ -164,5 +171,9 @@ impl Design for Elastic {
             }
         }
         moment
+    }
+
+    fn listing(&self, name: &str) -> Listing {
+        Listing { metaspace: name.into(), ..self.metaspace.report().listing() }
     }
 }
