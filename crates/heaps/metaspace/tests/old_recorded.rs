@@ -133,3 +133,17 @@ fn a_metaspace_that_decides_otherwise_is_found_out() {
     let (_, comparison) = recording::replay(&events).unwrap();
     assert!(comparison.first_difference.is_some() && comparison.chunks_equal < comparison.chunks);
 }
+
+/// Recordings that nobody recorded, of which one step would write where no block is.
+#[test]
+fn what_would_reach_into_another_block_is_refused() {
+    let refused = |events: &str| {
+        let text = format!("{}\nn c 0 131072\nn n 0 524288\nb 0 n b 0 0 524288\n{events}", recording::HEADER);
+        recording::replay(&recording::parse(&text).unwrap()).err().map(|error| error.event)
+    };
+    // A bumped word is given back as if it were three.
+    assert_eq!(refused("a 0 1\nd 0 0\n").as_deref(), Some("d 0 0"));
+    assert_eq!(refused("a 0 3\nd 0 0\n"), None);
+    // An arena's number comes again, and a block of the dead one with it.
+    assert_eq!(refused("b 1 n s 0 4096 512\na 1 8\nk 1\nb 1 n s 0 4096 512\nd 1 0\n").as_deref(), Some("d 1 0"));
+}

@@ -15,6 +15,7 @@
 //! A log of JDK 11 becomes a recording with the example `jdk11_log`; it says which chunk served which arena, but prints only
 //! those requests that needed a new chunk. What was bumped in between is known as a sum, and stands as one request.
 
+use super::facts::BLOCK_WORDS_MIN;
 use super::geometry::Space;
 use super::metaspace::{ArenaId, ChunkPlace, Metaspace11, Options11};
 use crate::plan::LoaderKind;
@@ -351,7 +352,9 @@ impl Replay {
                     Source::Chunk => self.metaspace.bump(id, *words)?,
                     Source::NewChunk(_) | Source::FreeBlock { .. } => self.metaspace.allocate(id, *words)?,
                 };
-                if self.given_back.contains(&self.requests) {
+                // A bumped block smaller than a free block is part of a sum; given back, it would be taken for a larger one.
+                let whole = !matches!(source, Source::Chunk) || *words >= BLOCK_WORDS_MIN;
+                if whole && self.given_back.contains(&self.requests) {
                     self.blocks.insert(self.requests, (born, block, *words));
                 }
                 self.requests += 1;
@@ -364,7 +367,7 @@ impl Replay {
             Event::Deallocate { arena, request } => {
                 let (id, born) = *self.arenas.get(arena)?;
                 let (_, block, words) = self.blocks.remove(request).filter(|(owner, _, _)| *owner == born)?;
-                // SAFETY: the block was allocated from this arena since its birth, with these words, and leaves the table.
+                // SAFETY: the block was allocated from this arena since its birth, with these words (a free block's at least, where it was bumped), and leaves the table.
                 unsafe { self.metaspace.deallocate(id, block, words) };
             }
             Event::Death { arena } => {
