@@ -104,6 +104,12 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
             report.oddities.push(Oddity::Missing(section));
         }
     }
+    if report.damage.is_none() && rows.counts.trace_functions > 0 && !rows.has(Section::TraceFunctionInfos) {
+        report.damage = Some(rows.damage_at(Section::Strings, "trace_function_infos, of which the header counts some"));
+    }
+    if report.damage.is_none() {
+        report.damage = scopes_apart(&rows, &report.lists);
+    }
     if let Some(damage) = &report.damage {
         report.good_bytes = damage.offset;
     }
@@ -111,6 +117,18 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
         report.oddities.push(Oddity::NotAscii(at as u64));
     }
     report
+}
+
+/// Scopes that say of more or fewer rows than the lists of their variables have.
+fn scopes_apart(rows: &Rows<'_>, lists: &[ListState]) -> Option<Damage> {
+    let (mut scopes, mut announced) = (rows.scopes(), [0u64; 2]);
+    while let Ok(Some(scope)) = scopes.read() {
+        announced = [announced[0].saturating_add(scope.context_vars), announced[1].saturating_add(scope.uses)];
+    }
+    let rows_of = |section| lists.iter().find(|list| list.section == section).map_or(0, |list| list.rows);
+    let there = [Section::ScopeContextVars, Section::ScopeUses].map(rows_of);
+    let section = if rows.has(Section::Scopes) { Section::Scopes } else { Section::Strings };
+    (announced != there).then(|| rows.damage_at(section, "scopes with as many variables as scope_context_vars and scope_uses have"))
 }
 
 /// Reads one list to its end or its damage.

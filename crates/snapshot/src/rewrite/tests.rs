@@ -129,6 +129,7 @@ fn scopes_that_do_not_belong_together_are_damage() {
     assert_eq!(same(&bytes).unwrap(), bytes);
     for (context_vars, uses) in [(0, 1), (2, 1), (1, 0), (1, 2), (u32::MAX.into(), 1)] {
         assert!(matches!(same(&file(context_vars, uses)), Err(RewriteError::Scopes)), "{context_vars} {uses}");
+        assert!(!validate(&file(context_vars, uses), &mut quiet).is_good(), "{context_vars} {uses}");
     }
     let node = convert(&Rows::find(&bytes).unwrap(), Target::Node24, Vec::new(), &mut quiet).unwrap().0;
     assert!(!String::from_utf8(node).unwrap().contains("scope"));
@@ -270,5 +271,58 @@ proptest::proptest! {
             proptest::prop_assert!(small_analysis.retained_size(new) >= analysis.retained_size(*node));
             proptest::prop_assert_eq!(small_analysis.distance(new), analysis.distance(*node));
         }
+    }
+}
+
+/// Every list in one file, with its fields in another order where readers must look at their names.
+const EVERY_LIST: &[u8] = include_bytes!("../../../../fuzz/seeds/snapshot_rewrite/scopes");
+
+/// What `validate` calls good can be written anew, and what comes out is good.
+fn rewrites_keep_their_word(bytes: &[u8]) {
+    let good = validate(bytes, &mut quiet).is_good();
+    let Ok(rows) = Rows::find(bytes) else { return assert!(!good) };
+    let check = |what: &str, written: Result<Vec<u8>, RewriteError>| match written {
+        Ok(new) => {
+            assert!(validate(&new, &mut quiet).is_good(), "{what}: {}\n{}", String::from_utf8_lossy(bytes), String::from_utf8_lossy(&new))
+        }
+        Err(RewriteError::Asked(_)) => {}
+        Err(error) => assert!(!good, "{what}: {error}: {}", String::from_utf8_lossy(bytes)),
+    };
+    for (name, target) in Target::ALL {
+        check(name, convert(&rows, target, Vec::new(), &mut quiet).map(|(bytes, _)| bytes));
+    }
+    check("ladder", ladder(&rows, 3, Vec::new(), &mut quiet).map(|(bytes, _)| bytes));
+    for keep in [Keep::Identifiers, Keep::Names, Keep::Own] {
+        let redaction = Redaction { keep, identifiers: Identifiers::own(), key: Key::new([1; 32]) };
+        check("redact", redact(&rows, redaction, Vec::new(), &mut quiet).map(|(bytes, _)| bytes));
+    }
+    if let Ok(snapshot) = Snapshot::read(bytes) {
+        let analysis = Analysis::of(&snapshot, &Options::default());
+        let trimming = Trimming { objects: &[0], referrers_max: 2 };
+        check("trim", trim(&rows, &analysis, &trimming, Vec::new(), &mut quiet).map(|(bytes, _)| bytes));
+    }
+}
+
+#[test]
+fn a_file_with_every_list_is_rewritten() {
+    assert!(validate(EVERY_LIST, &mut quiet).is_good());
+    rewrites_keep_their_word(EVERY_LIST);
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(200))]
+    #[test]
+    fn damage_is_refused_or_written_anew(
+        changes in proptest::collection::vec((proptest::prelude::any::<proptest::sample::Index>(), proptest::sample::select(&b"0123456789,-[]\"a:{}"[..])), 1..4),
+        gone in 0usize..3,
+    ) {
+        let mut bytes = EVERY_LIST.to_vec();
+        // Half of the changes among the rows, which are the smaller part of the file.
+        for (number, (at, byte)) in changes.into_iter().enumerate() {
+            let from = if number % 2 == 0 { 1000 } else { 0 };
+            let at = from + at.index(bytes.len() - from);
+            bytes.splice(at..(at + gone).min(bytes.len()), [byte]);
+        }
+        rewrites_keep_their_word(&bytes);
     }
 }

@@ -80,6 +80,9 @@ const LISTS: [&str; 11] = [
     "scope_use_fields",
 ];
 
+/// V8's fields of a node of the trace tree.
+const TRACE_NODE_FIELDS: [&str; 5] = ["id", "function_info_index", "count", "size", "children"];
+
 /// What `meta` says.
 #[derive(Debug, Default)]
 struct Meta {
@@ -144,7 +147,8 @@ fn rows<'a>(bytes: &'a [u8], meta: &Meta, counts: Counts, extra_native_bytes: Op
         return Err("a header that names each type once");
     }
     let columns = node_columns(meta.list("node_fields")).ok_or("a header with the node_fields type, name, id, self_size and edge_count")?;
-    let trace_node_fields = meta.list("trace_node_fields");
+    let usual = TRACE_NODE_FIELDS.map(str::to_owned);
+    let trace_node_fields = Some(meta.list("trace_node_fields")).filter(|fields| !fields.is_empty()).unwrap_or(&usual);
     if trace_node_fields.last().is_some_and(|last| last != "children") {
         return Err("trace_node_fields whose last is children");
     }
@@ -173,7 +177,7 @@ fn rows<'a>(bytes: &'a [u8], meta: &Meta, counts: Counts, extra_native_bytes: Op
             .ok_or("edge_fields type, name_or_index and to_node")?,
         trace_function_columns: Columns::or_usual(meta.list("trace_function_info_fields"), function_names)
             .ok_or("trace_function_info_fields function_id, name, script_name, script_id, line and column")?,
-        trace_node_columns: Columns::or_usual(trace_node_fields, ["id", "function_info_index", "count", "size"])
+        trace_node_columns: Columns::of(trace_node_fields, ["id", "function_info_index", "count", "size"])
             .ok_or("trace_node_fields id, function_info_index, count, size and children")?,
         sample_columns: Columns::or_usual(meta.list("sample_fields"), ["timestamp_us", "last_assigned_id"])
             .ok_or("sample_fields timestamp_us and last_assigned_id")?,
