@@ -3,25 +3,14 @@
 use anyhow::{Context, Result};
 use std::path::Path;
 
-/// The files of `traces/sqlite.heaplab`.
-macro_rules! files {
-    ($($name:literal),+ $(,)?) => {
+macro_rules! carried {
+    ($($name:literal),+) => {
         &[$(($name, include_bytes!(concat!("../../../traces/sqlite.heaplab/", $name)))),+]
     };
 }
 
-const SQLITE: &[(&str, &[u8])] = files![
-    "meta.json",
-    "events.parquet",
-    "stacks.parquet",
-    "frames.parquet",
-    "modules.parquet",
-    "processes.parquet",
-    "threads.parquet",
-    "arenas.parquet",
-    "marks.parquet",
-    "samples.parquet",
-];
+/// The files of `traces/sqlite.heaplab`.
+const SQLITE: &[(&str, &[u8])] = heaplab_trace::with_bundle_files!(carried);
 
 /// Writes the bundled recording of SQLite to `folder`, unless it lies there already. The folder appears whole or not at all.
 pub fn unpack_sqlite(folder: &Path) -> Result<()> {

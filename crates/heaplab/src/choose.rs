@@ -38,7 +38,7 @@ pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
 
 /// The same error with the recording's name: a pass over events does not know whose they are.
 pub fn of_recording(bundle: &Bundle) -> impl FnOnce(TraceError) -> TraceError {
-    let path = bundle.path().join("events.parquet");
+    let path = bundle.path().join(heaplab_trace::bundle::EVENTS_FILE);
     move |error| match error {
         TraceError::Order { row, what, .. } => TraceError::Order { path, row, what },
         other => other,

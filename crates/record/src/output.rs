@@ -3,6 +3,7 @@
 use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
 use crate::mark::spool_of;
+use heaplab_trace::bundle::META_FILE;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -43,7 +44,7 @@ pub fn clear_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
     if !force {
         return Err(RecordError::Exists(output.to_owned()));
     }
-    if !(output.join("meta.json").exists() || is_empty(output)) {
+    if !(output.join(META_FILE).exists() || is_empty(output)) {
         return Err(RecordError::NotABundle(output.to_owned()));
     }
     fs::remove_dir_all(output).map_err(RecordError::io("cannot replace", output))

@@ -26,6 +26,37 @@ use std::io::{BufWriter, Read};
 use std::path::{Path, PathBuf};
 use write_events::EventWriter;
 
+/// The files that every bundle holds, handed to the macro `$with`: the one list of them, as literals, so that a program can carry
+/// a bundle by `include_bytes!`.
+#[macro_export]
+macro_rules! with_bundle_files {
+    ($with:ident) => {
+        $with![
+            "meta.json",
+            "events.parquet",
+            "stacks.parquet",
+            "frames.parquet",
+            "modules.parquet",
+            "processes.parquet",
+            "threads.parquet",
+            "arenas.parquet",
+            "marks.parquet",
+            "samples.parquet"
+        ]
+    };
+}
+
+macro_rules! array {
+    ($($name:literal),+) => { [$($name),+] };
+}
+
+/// The files that every bundle holds. A recording that shows chunks has `chunks.parquet` beside them.
+pub const FILES: [&str; 10] = with_bundle_files!(array);
+/// The first of [`FILES`], by which a folder is known for a bundle.
+pub const META_FILE: &str = FILES[0];
+/// The second of [`FILES`].
+pub const EVENTS_FILE: &str = FILES[1];
+
 /// The version of the format that is written.
 pub const FORMAT_VERSION: u32 = 1;
 /// The versions that are read.
@@ -90,7 +121,7 @@ pub struct Bundle {
 impl Bundle {
     /// Reads `meta.json` and the tables.
     pub fn open(path: &Path) -> Result<Bundle, TraceError> {
-        let meta = read_meta(&path.join("meta.json"))?;
+        let meta = read_meta(&path.join(META_FILE))?;
         let tables = tables_codec::read_all(path, meta.chunks)?;
         Ok(Bundle { path: path.into(), meta, tables })
     }
@@ -152,13 +183,13 @@ impl Bundle {
 
     /// Reads all events and checks their order ([`OrderChecker`]). Takes memory for the live objects only.
     pub fn verify(&self) -> Result<(), TraceError> {
-        let mut checker = OrderChecker::new(self.path.join("events.parquet"), &self.tables);
+        let mut checker = OrderChecker::new(self.path.join(EVENTS_FILE), &self.tables);
         self.events(Selection::default())?.for_each(|event| checker.check(event))?;
         if checker.objects() == self.meta.objects {
             return Ok(());
         }
         Err(TraceError::Malformed {
-            path: self.path.join("meta.json"),
+            path: self.path.join(META_FILE),
             place: "objects".into(),
             expected: format!("{}, as many as events.parquet has births", checker.objects()),
             found: self.meta.objects.to_string(),
@@ -220,7 +251,7 @@ impl BundleWriter {
         }
         let folder = Unfinished(unfinished_name(path)?);
         fs::create_dir(&folder.0).map_err(TraceError::io(&folder.0, "create the folder"))?;
-        let file = folder.0.join("events.parquet");
+        let file = folder.0.join(EVENTS_FILE);
         let out = File::create_new(&file).map_err(TraceError::io(&file, "create"))?;
         let events = EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
         Ok(BundleWriter { path: path.into(), folder, events })
@@ -246,7 +277,7 @@ impl BundleWriter {
     /// As [`BundleWriter::finish`]; gives the sizes of the event columns, for measurements.
     pub fn finish_measured(self, tables: &Tables, mut meta: Meta) -> Result<Vec<RowGroup>, TraceError> {
         let BundleWriter { path, folder, events } = self;
-        let file = folder.0.join("events.parquet");
+        let file = folder.0.join(EVENTS_FILE);
         let (out, groups, counts) = events.finish().map_err(TraceError::io(&file, "write"))?;
         let out = out.into_inner().map_err(|error| TraceError::io(&file, "write")(error.into_error()))?;
         out.sync_all().map_err(TraceError::io(&file, "write"))?;
@@ -257,7 +288,7 @@ impl BundleWriter {
         }
         (meta.events, meta.objects, meta.chunks) = (counts.events, counts.objects, tables.chunks.len() as u64);
         meta.duration_ns = meta.duration_ns.max(counts.end_ns);
-        let file = folder.0.join("meta.json");
+        let file = folder.0.join(META_FILE);
         let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;
         text.push(b'\n');
         fs::write(&file, text).map_err(TraceError::io(&file, "write"))?;
@@ -284,7 +315,7 @@ fn rename_finished(from: &Path, to: &Path) -> Result<(), TraceError> {
 impl EventSink for BundleWriter {
     #[inline]
     fn push(&mut self, event: &Event) -> Result<(), TraceError> {
-        self.events.push(event).map_err(|source| TraceError::Io { path: self.folder.0.join("events.parquet"), action: "write", source })
+        self.events.push(event).map_err(|source| TraceError::Io { path: self.folder.0.join(EVENTS_FILE), action: "write", source })
     }
 }
 

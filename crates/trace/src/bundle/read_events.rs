@@ -46,7 +46,7 @@ impl Limits {
 
 impl Events {
     pub(super) fn open(bundle: &Bundle, selection: Selection) -> Result<Events, TraceError> {
-        let file = FileReader::open(&bundle.path.join("events.parquet"))?;
+        let file = FileReader::open(&bundle.path.join(super::EVENTS_FILE))?;
         if file.footer().rows != bundle.meta.events || bundle.meta.objects > bundle.meta.events {
             return Err(TraceError::Malformed {
                 path: file.path().into(),

@@ -93,17 +93,11 @@ const U32_LIMIT: u64 = 1 << 32;
 const TIME_LIMIT: u64 = 1 << 63;
 const ANY: u64 = u64::MAX;
 
-/// The files, for messages and documentation.
-pub const FILES: [&str; 8] = [
-    "stacks.parquet",
-    "frames.parquet",
-    "modules.parquet",
-    "processes.parquet",
-    "threads.parquet",
-    "arenas.parquet",
-    "marks.parquet",
-    "samples.parquet",
-];
+/// The files of the tables, in the order in which this module speaks of them.
+pub const FILES: [&str; 8] = {
+    let [_, _, tables @ ..] = super::FILES;
+    tables
+};
 
 /// Writes all tables into `folder`.
 pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {

@@ -7,14 +7,14 @@
 use super::compile;
 use super::file::{Facts, Program, VERSION};
 use crate::TraceError;
-use crate::bundle::{Bundle, Selection};
+use crate::bundle::{Bundle, EVENTS_FILE, META_FILE, Selection};
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::Xxh3;
 
 /// What of a bundle a program depends on.
-const COMPILED_FROM: [&str; 4] = ["events.parquet", "arenas.parquet", "marks.parquet", "meta.json"];
+const COMPILED_FROM: [&str; 4] = [EVENTS_FILE, "arenas.parquet", "marks.parquet", META_FILE];
 
 /// The replay program of `bundle`, compiled if there is none that fits.
 pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceError> {
