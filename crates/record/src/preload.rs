@@ -1,9 +1,11 @@
 //! Puts the preload object where every process of the recording can load it.
 //!
 //! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker complains on the
-//! target's standard error about an object that is gone), so that it is a file in a cache, named by its content, and never
-//! removed. Its path must contain nothing that `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must
+//! target's standard error about an object that is gone), so that it is a file in a cache, named by its content, and removed
+//! only when nothing can want it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must
 //! allow execution. The spool is the last choice.
+
+mod stale;
 
 use crate::error::RecordError;
 use heaplab_recorder::PRELOAD;
@@ -13,6 +15,7 @@ use std::io::Write;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 /// Every copy's file name begins so; `/proc/PID/maps` is searched for it.
 pub const NAME_PREFIX: &str = "heaplab-recorder-";
@@ -59,7 +62,15 @@ fn copy_in(folder: &Path, name: &str) -> Option<PathBuf> {
     if no_exec {
         return None;
     }
+    let place = File::open(folder).ok()?;
+    // Where there are no locks, nothing is removed; held until the end of this function.
+    let locked = rustix::fs::flock(&place, rustix::fs::FlockOperation::LockExclusive).is_ok();
+    let now = SystemTime::now();
+    if locked {
+        stale::remove(folder, name, now);
+    }
     if fs::read(&path).is_ok_and(|bytes| bytes == PRELOAD) {
+        let _ = File::open(&path).and_then(|file| file.set_modified(now));
         return Some(path);
     }
     let temporary = folder.join(format!("{name}.{}", std::process::id()));

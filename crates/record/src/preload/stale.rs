@@ -1,0 +1,84 @@
+//! Copies of the preload object that other builds of heaplab left in the cache.
+//!
+//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment. A process
+//! that was started under it has one or the other for as long as it can start another. Whoever places a copy sets its time of
+//! modification while holding the folder's lock, and copies are removed under that lock alone, so that none goes away between
+//! being placed and being loaded. What stays is bounded by the builds that were used within a week.
+
+use super::NAME_PREFIX;
+use crate::proc_fs;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::time::{Duration, SystemTime};
+
+/// How long a copy stays that nobody places.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Removes from `folder`, whose lock the caller holds, the copies but `own` that are not wanted at `now`.
+pub fn remove(folder: &Path, own: &str, now: SystemTime) {
+    let Ok(entries) = fs::read_dir(folder) else { return };
+    for entry in entries.flatten() {
+        let name = entry.file_name();
+        let is_copy = name.as_bytes().starts_with(NAME_PREFIX.as_bytes()) && name.as_bytes() != own.as_bytes();
+        let is_old = || {
+            entry
+                .metadata()
+                .and_then(|metadata| metadata.modified())
+                .is_ok_and(|at| now.duration_since(at).is_ok_and(|since| since > UNUSED))
+        };
+        if is_copy && is_old() && !in_use(name.as_bytes()) {
+            // A copy that cannot be removed does no harm.
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
+/// Whether a process has the file mapped or preloads it into what it starts. One that may not be looked into is taken to do neither:
+/// if it does, what it starts runs with a line of the dynamic linker's on its standard error.
+fn in_use(name: &[u8]) -> bool {
+    proc_fs::all().into_iter().any(|pid| {
+        let preloads = proc_fs::environment(pid, "LD_PRELOAD").is_some_and(|value| memchr::memmem::find(value.as_bytes(), name).is_some());
+        preloads || proc_fs::maps(pid, name) == Some(true)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    fn only_what_nothing_wants_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["own.so", "old.so", "named.so", "fresh.so"].map(|name| format!("{NAME_PREFIX}{name}"));
+        let old = SystemTime::now() - UNUSED - Duration::from_secs(60);
+        for name in names.iter().map(String::as_str).chain(["thesis.txt"]) {
+            fs::write(folder.path().join(name), "x").unwrap();
+            let file = fs::File::open(folder.path().join(name)).unwrap();
+            file.set_modified(if name.ends_with("fresh.so") { SystemTime::now() } else { old }).unwrap();
+        }
+        // A program that does not load it, but whose children would.
+        let mut child = Command::new("sleep")
+            .arg("60")
+            .env("LD_PRELOAD", folder.path().join(&names[2]))
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .unwrap();
+        remove(folder.path(), &names[0], SystemTime::now());
+        let left = || {
+            let mut left: Vec<_> =
+                fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+            left.sort();
+            left
+        };
+        let mut expected = vec![names[3].clone(), names[2].clone(), names[0].clone(), "thesis.txt".into()];
+        expected.sort();
+        assert_eq!(left(), expected);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        remove(folder.path(), &names[0], SystemTime::now());
+        expected.retain(|name| name != &names[2]);
+        assert_eq!(left(), expected);
+    }
+}
