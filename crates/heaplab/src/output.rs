@@ -70,7 +70,7 @@ pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) ->
 /// The same for what has secrets in it: a file is its owner's alone.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write()`].
 pub fn write_private(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
     write_with_mode(path, false, 0o600, write)
 }
