@@ -171,6 +171,11 @@ impl Drainer {
     /// Empties both parts of a ring.
     fn empty(&mut self, tracked: &mut TrackedRing) -> io::Result<()> {
         for part in [Part::Main, Part::Nested] {
+            if tracked.damaged {
+                // What it holds cannot be read, but the program must not wait for room in it.
+                let waiting = tracked.ring.fill(part).0;
+                tracked.ring.release(part, tracked.ring.position(part).wrapping_add(waiting));
+            }
             while !tracked.damaged {
                 let begin = tracked.ring.position(part);
                 let mut words = std::mem::take(&mut self.words);

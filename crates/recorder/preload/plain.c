@@ -7,11 +7,13 @@
 ALWAYS_INLINE bool enter_plain(struct thread *t, uint64_t words, uintptr_t frame, uint64_t *head)
 {
     uint64_t limit = t->limit;
-    t->limit = 0;
+    if (unlikely(!limit))
+        return false;
+    t->limit = 0; /* from here on a handler writes to the nested ring */
     signal_fence();
     *head = t->head;
     if (unlikely(*head + words > limit)) {
-        t->limit = limit; /* 0 where the ring was closed already */
+        t->limit = limit;
         return false;
     }
     t->busy_frame = frame;
@@ -23,6 +25,7 @@ ALWAYS_INLINE void leave_plain(struct thread *t, uint64_t head)
 {
     t->head = head;
     store_release(&t->ring->head, head);
+    t->busy_frame = 0;
     signal_fence();
     t->limit = t->held_limit;
 }

@@ -343,6 +343,7 @@ ALWAYS_INLINE uint64_t *room(struct thread *t) { return t->data + (t->head & t->
 ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
 {
     publish(t, words);
+    t->busy_frame = 0; /* so that nobody who strikes between closing the ring and naming the frame takes it for abandoned */
     signal_fence();
     t->limit = t->held_limit;
 }

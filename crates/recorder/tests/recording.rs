@@ -228,6 +228,8 @@ fn a_handler_may_allocate_wherever_it_strikes() {
     handler_that_allocates(64, &[]);
     // an allocator that looks like libc, and no stacks: the short way through the hooks
     handler_that_allocates(0, &["-DWITH_STRDUP"]);
+    // the same with stacks: only frees go the short way
+    handler_that_allocates(64, &["-DWITH_STRDUP"]);
 }
 
 fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {

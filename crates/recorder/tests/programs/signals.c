@@ -12,6 +12,16 @@ static void handler(int signal)
     free(malloc(777));
 }
 
+/* Allocates from far below its caller, which then frees from above: a frame that a record had says nothing of the next one. */
+static __attribute__((noinline)) void *from_below(void)
+{
+    volatile char room[16 << 10];
+    room[0] = 1;
+    void *p = malloc(55);
+    room[1] = room[0];
+    return p;
+}
+
 int main(void)
 {
     struct sigaction action = {.sa_handler = handler};
@@ -20,7 +30,7 @@ int main(void)
     setitimer(ITIMER_REAL, &every, NULL);
     long allocated = 0;
     for (; struck < 3000 && allocated < 900000; allocated++) {
-        void *volatile p = malloc(55);
+        void *volatile p = from_below();
         free(p);
     }
     setitimer(ITIMER_REAL, &never, NULL);
