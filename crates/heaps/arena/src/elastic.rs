@@ -19,7 +19,31 @@ pub struct Elastic {
     growth: Vec<Growth>,
     regions: Vec<Option<Arena>>,
     sizes: Option<Sizes>,
+    /// By region, the blocks in `sizes`: they leave it with their arena, because what comes to lie there next may not be known.
+    known: Vec<Known>,
     alone: Option<Alone>,
+}
+
+/// Addresses of an arena's blocks that `sizes` knows; some are gone since.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    addresses: Vec<usize>,
+    /// At so many, those that are gone are dropped.
+    full: usize,
+}
+
+impl Known {
+    const LEAST: usize = 64;
+
+    fn push(&mut self, address: usize, sizes: &Sizes) {
+        if self.addresses.len() >= self.full.max(Known::LEAST) {
+            self.addresses.sort_unstable();
+            self.addresses.dedup();
+            self.addresses.retain(|address| sizes.get(*address).is_some());
+            self.full = self.addresses.len() * 2;
+        }
+        self.addresses.push(address);
+    }
 }
 
 /// Which births of a workload have to be known later: one bit each, in order; the workload may run again and again.
@@ -73,7 +97,14 @@ pub fn growth(policy: &str) -> Growth {
 impl Elastic {
     /// An empty space. `growth[n]` is how region `n` grows; regions beyond grow as [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
     pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
-        Ok(Elastic { space: Space::new(options)?, growth, regions: Vec::new(), sizes: Some(Sizes::default()), alone: None })
+        Ok(Elastic {
+            space: Space::new(options)?,
+            growth,
+            regions: Vec::new(),
+            sizes: Some(Sizes::default()),
+            known: Vec::new(),
+            alone: None,
+        })
     }
 
     /// The same for a workload of which is known which blocks die before their arenas. Blocks of no region are always known.
@@ -136,7 +167,14 @@ impl Allocating for Elastic {
         // Every birth counts, a known one or not.
         let known = self.alone.as_mut().is_none_or(Alone::now) || request.region == Region::MALLOC;
         if known && let Some(sizes) = &mut self.sizes {
-            sizes.insert(block.as_ptr() as usize, layout.size(), request.region.0);
+            let address = block.as_ptr() as usize;
+            sizes.insert(address, layout.size(), request.region.0);
+            if request.region != Region::MALLOC {
+                if self.known.len() <= number {
+                    self.known.resize_with(number + 1, Known::default);
+                }
+                self.known[number].push(address, sizes);
+            }
         }
         if request.zeroed {
             // SAFETY: the block has this many bytes.
@@ -179,7 +217,13 @@ impl Allocating for Elastic {
     }
 
     unsafe fn end_region(&mut self, region: Region) {
-        if let Some(arena) = self.regions.get_mut(region.0 as usize) {
+        let number = region.0 as usize;
+        if let (Some(known), Some(sizes)) = (self.known.get_mut(number), &mut self.sizes) {
+            for address in std::mem::take(known).addresses {
+                sizes.remove(address);
+            }
+        }
+        if let Some(arena) = self.regions.get_mut(number) {
             *arena = None;
         }
     }

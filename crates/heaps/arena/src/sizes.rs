@@ -2,7 +2,7 @@
 //!
 //! Two bits a word, one for a block's first word and one for its last, and the arena of each line of 64 bytes, in tables of
 //! a megabyte of addresses each. This is the adapter's own cost: the library under test does not have it, and no figure
-//! that it gives of itself counts it. What a dead arena left behind is cleared when a new block covers it.
+//! that it gives of itself counts it. Whoever ends an arena removes its blocks; what is covered by a new block is gone, too.
 
 use std::collections::HashMap;
 

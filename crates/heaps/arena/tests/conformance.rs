@@ -111,6 +111,31 @@ fn blocks_of_no_arena_are_known_in_any_case() {
 }
 
 #[test]
+fn what_lies_where_a_known_block_of_a_dead_arena_lay_is_not_known() {
+    let mut alone = Alone::default();
+    for birth in 0..2_000 {
+        alone.birth();
+        // The first thousand, and one behind them in what will be the same line.
+        if birth <= 1_000 {
+            alone.know(birth);
+        }
+    }
+    let mut heap = Elastic::knowing(Options::default(), Vec::new(), alone).unwrap();
+    let request = |region| Request { region: Region(region), align: 8, ..Request::of(8) };
+    let first: Vec<_> = (0..1_000).map(|_| heap.allocate(request(1)).unwrap()).collect();
+    // SAFETY: none of its blocks is used.
+    unsafe { heap.end_region(Region(1)) };
+    let known = heap.allocate(request(2)).unwrap();
+    let second: Vec<_> = (0..999).map(|_| heap.allocate(request(2)).unwrap()).collect();
+    assert!(second.iter().any(|block| first.contains(block)), "the second arena has the memory of the first");
+    // SAFETY: all of them live.
+    let sizes: Vec<_> = unsafe { second.iter().map(|block| heap.usable_size(*block)).collect() };
+    // SAFETY: it lives.
+    assert_eq!(unsafe { heap.usable_size(known) }, Some(8));
+    assert_eq!(sizes.iter().flatten().count(), 0, "of blocks that nobody knows");
+}
+
+#[test]
 fn an_arena_that_ends_gives_its_chunks_back() {
     let mut heap = Bumps::default();
     for _ in 0..1_000 {
