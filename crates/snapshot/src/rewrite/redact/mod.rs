@@ -2,7 +2,7 @@
 //!
 //! Contents of strings, numbers and regular expressions are always replaced, and addresses: where scripts and pages come from. Names are kept as the caller asks
 //! ([`Keep`]); by default those that also occur as identifiers of source text (what counts is in `evidence`; script sources in the file, source files that are
-//! given) or in a list of the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, in other files too), so that
+//! given) or in a list of the runtime's own. What is replaced keeps its length, and is the same wherever the same text was (under one key, but for a few short ones in other files too), so that
 //! duplicates, growth and diffs can still be studied. Julia redacts by default for the same reason (issue 55326).
 //!
 //! A string that is both content and name becomes two. Names that a reader computes with keep their form: pairs of a WeakMap, `<div id="...">`, `Window /
@@ -234,13 +234,14 @@ impl Names<'_> {
 
     fn may_stay(&self, name: &[u8], role: Role) -> bool {
         let number = role == Role::System && !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit);
+        let builtin = matches!(role, Role::Code | Role::System) && is_builtin(name);
         match self.keep {
             Keep::Names if role == Role::Name => true,
             Keep::Names if role == Role::Class && !is_address(name) => true,
             // A script may be a bare file.
             Keep::Names if role == Role::Code && !is_address(name) && !name.contains(&b'.') => true,
-            Keep::Own | Keep::Names => self.identifiers.is_own(name) || number || is_builtin(name),
-            Keep::Identifiers => self.identifiers.contains(name) || number || is_builtin(name),
+            Keep::Own | Keep::Names => self.identifiers.is_own(name) || number || builtin,
+            Keep::Identifiers => self.identifiers.contains(name) || number || builtin,
         }
     }
 
@@ -261,31 +262,26 @@ impl Names<'_> {
         }
     }
 
-    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)": X and Y are classes.
+    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X is a class or an element with its attributes. Y may be what a
+    /// string says, which nothing in the name tells: it stays only where it is a name of the runtime's own.
     fn weak_map_pair(&mut self, original: &[u8]) -> Result<(), RewriteError> {
-        let mut rest = original;
-        for opening in [b" / part of key (".as_slice(), b" -> value ("] {
-            let Some(start) = memchr::memmem::find(rest, opening).map(|at| at + opening.len()) else { break };
-            let Some(end) = memchr::memmem::find(&rest[start..], b" @").map(|at| start + at) else { break };
-            self.text.extend_from_slice(&rest[..start]);
-            let class = &rest[start..end];
-            if self.may_stay(class, Role::Class) {
-                self.text.extend_from_slice(class);
-            } else {
-                self.stand_ins.of(class, &mut self.text)?;
-            }
-            rest = &rest[end..];
+        let Some([number, key, between, value, end]) = pair_parts(original) else {
+            return Ok(self.stand_ins.of(original, &mut self.text)?);
+        };
+        self.text.extend_from_slice(number);
+        if self.identifiers.is_own(key) || (identifiers::is_identifier(key) && self.may_stay(key, Role::Class)) {
+            self.text.extend_from_slice(key);
+        } else {
+            self.stand_ins.of(key, &mut self.text)?;
         }
-        // What is left must be the rest of the form: ids and fixed words.
-        let fixed = |byte: &u8| byte.is_ascii_digit() || b" @()->".contains(byte);
-        let words = [b"value".as_slice(), b"pair", b"in", b"WeakMap", b"table"];
-        let harmless = rest.split(fixed).all(|word| word.is_empty() || words.contains(&word));
-        if harmless {
-            self.text.extend_from_slice(rest);
-            return Ok(());
+        self.text.extend_from_slice(between);
+        if self.identifiers.is_own(value) {
+            self.text.extend_from_slice(value);
+        } else {
+            self.stand_ins.of(value, &mut self.text)?;
         }
-        self.text.clear();
-        Ok(self.stand_ins.of(original, &mut self.text)?)
+        self.text.extend_from_slice(end);
+        Ok(())
     }
 
     /// `<div id="...">`: the tag stays, because DevTools' class is made of it; attributes do not.
@@ -308,6 +304,30 @@ impl Names<'_> {
         self.text.push(b'>');
         Ok(())
     }
+}
+
+/// The name of a pair cut before and behind X and Y, so that the parts between are fixed words and ids. None where it is anything else, or can be
+/// read in two ways.
+fn pair_parts(name: &[u8]) -> Option<[&[u8]; 5]> {
+    const KEY: &[u8] = b" / part of key (";
+    const VALUE: &[u8] = b" -> value (";
+    // Where " @id)" begins, at the end of a text.
+    let id = |text: &[u8]| {
+        let inner = text.strip_suffix(b")")?;
+        let digits = inner.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
+        let at = inner.len() - digits;
+        std::str::from_utf8(&inner[at..]).ok()?.parse::<u32>().ok()?;
+        inner[..at].strip_suffix(b" @").map(<[u8]>::len)
+    };
+    let value_end = id(name[..id(name)?].strip_suffix(b" pair in WeakMap (table")?)?;
+    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    std::str::from_utf8(&name[..digits]).ok()?.parse::<u32>().ok()?;
+    let key = digits + name[digits..value_end].strip_prefix(KEY).map(|_| KEY.len())?;
+    let mut values = memchr::memmem::find_iter(&name[key..value_end], VALUE);
+    let (key_close, None) = (key + values.next()?, values.next()) else { return None };
+    let key_end = key + id(&name[key..key_close])?;
+    let value = key_close + VALUE.len();
+    Some([&name[..key], &name[key..key_end], &name[key_end..value], &name[value..value_end], &name[value_end..]])
 }
 
 /// "(ArrayConcat builtin)", "ArrayConcat (builtin)": V8's own code.

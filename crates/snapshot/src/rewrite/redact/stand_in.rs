@@ -2,7 +2,8 @@
 //!
 //! Letters drawn from a keyed hash: BLAKE3 with a key of 256 bits, so that a stand-in can neither be computed nor guessed and checked
 //! without the key. Short strings have few stand-ins: for one or two characters they are drawn from 20,902 Chinese
-//! characters, and a stand-in that another string has, or that is itself a string of the file, is drawn again.
+//! characters, and a stand-in that another string has, or that is itself a string of the file, is drawn again. What is drawn again depends
+//! on the file: under one key a few short strings have other stand-ins in other files.
 
 use super::Key;
 use crate::names::{StringsFull, StringsStorage};
