@@ -24,6 +24,8 @@ const SAMPLE: Duration = Duration::from_millis(100);
 const PATIENCE: u32 = 3;
 /// Most JVMs that are told apart.
 const JVMS_LIMIT: usize = 4096;
+/// Bytes of a JVM's arguments that are noted: they are one line of the spool, and a command line may have megabytes.
+const ARGUMENTS_BYTES_LIMIT: usize = 32 << 10;
 
 /// A recording under way.
 pub struct Session {
@@ -199,7 +201,7 @@ impl Notebook {
     fn begins(&mut self, decorations: &[u8], pid: u32) {
         self.jvms.push((pid, true));
         let executable = proc_fs::executable(pid).map_or(String::new(), |path| path.to_string_lossy().into_owned());
-        let (arguments, parent) = (proc_fs::arguments(pid), proc_fs::parent(pid));
+        let (arguments, parent) = (leading(proc_fs::arguments(pid)), proc_fs::parent(pid));
         let noted = serde_json::json!({ "executable": executable, "arguments": arguments, "parent": parent });
         let note = [decorations, format!("[0] heaplab: process {noted}").as_bytes()].concat();
         self.put(&note, true);
@@ -241,6 +243,21 @@ impl Notebook {
     }
 }
 
+/// The first of these words, then "..." where there are more than are noted.
+fn leading(mut words: Vec<String>) -> Vec<String> {
+    let mut bytes = 0;
+    let mut fits = |word: &String| {
+        bytes += word.len() + 1;
+        bytes <= ARGUMENTS_BYTES_LIMIT
+    };
+    let kept = words.iter().take_while(|word| fits(word)).count();
+    if kept < words.len() {
+        words.truncate(kept);
+        words.push(String::from("..."));
+    }
+    words
+}
+
 fn said(error: RecordError) -> String {
     format!("{error}; the recording ends there, the program ran on")
 }
@@ -258,6 +275,63 @@ fn decorations(line: &[u8]) -> Option<(u64, u64, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::jvm::spool;
+    use std::process::{Command, Stdio};
+
+    fn notebook(spool: &Path) -> Notebook {
+        Notebook {
+            log: LogWriter::create(spool).unwrap(),
+            failed: None,
+            jvms: Vec::new(),
+            known: HashSet::new(),
+            last_pid: 0,
+            last_ns: 0,
+            lines: 0,
+            bytes: 0,
+        }
+    }
+
+    /// The lines that the spool has.
+    fn noted(spool: &Path) -> Vec<String> {
+        let mut lines = Vec::new();
+        let damage = spool::read(spool, |line, _| {
+            lines.push(String::from_utf8_lossy(line).into_owned());
+            Ok(())
+        });
+        assert_eq!(damage.unwrap(), None);
+        lines
+    }
+
+    /// A process that ends with its standard input.
+    fn process(arguments: &[String]) -> Child {
+        Command::new("/bin/sh").args(["-c", "read -r _", "jvm"]).args(arguments).stdin(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn a_jvm_with_a_long_command_line_is_recorded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notebook = notebook(folder.path());
+        let mut arguments = vec![String::from("-cp"), "\u{1}".repeat(30_000)];
+        arguments.extend((0..5).map(|_| "x".repeat(100_000)));
+        let child = process(&arguments);
+        let pid = child.id();
+        (0..2048).for_each(|_| notebook.line("x".repeat(99).as_bytes(), true));
+        notebook.line(format!("[1ns][{pid}][1] the first").as_bytes(), true);
+        notebook.line(format!("[2ns][{pid}][1] the second").as_bytes(), true);
+        notebook.write(true);
+        end(child);
+        let lines = noted(folder.path());
+        assert_eq!((lines.len(), lines[2049].ends_with("the first"), lines[2050].ends_with("the second")), (2051, true, true));
+        let (_, text) = lines[2048].split_once("heaplab: process ").unwrap();
+        let note: serde_json::Value = serde_json::from_str(text).unwrap();
+        let words: Vec<&str> = note["arguments"].as_array().unwrap().iter().filter_map(|word| word.as_str()).collect();
+        assert_eq!((words.len(), words[words.len() - 2].len(), words[words.len() - 1]), (7, 30_000, "..."));
+    }
 
     #[test]
     fn time_and_pid_are_found() {

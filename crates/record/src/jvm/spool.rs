@@ -20,7 +20,8 @@ const MAGIC: u32 = u32::from_le_bytes(*b"hjl1");
 const HEADER_BYTES: usize = 16;
 /// Unpacked bytes after which a block is written.
 const BLOCK_BYTES: usize = 256 << 10;
-/// Unpacked bytes of a block that a reader believes: a block, and the line that filled it.
+/// Most unpacked bytes of a block, which a reader refuses to go beyond: what was not yet a block, and the line that filled it. A line that would pass it
+/// begins a block of its own. The longest that comes (`pipe.rs`) is 320 KiB.
 const BLOCK_BYTES_LIMIT: usize = BLOCK_BYTES + (128 << 10);
 /// How hard zstd tries: the least, because a JVM may wait for it.
 const LEVEL: i32 = 1;
@@ -82,8 +83,12 @@ impl LogWriter {
         Ok(LogWriter { file, path, block: Vec::with_capacity(BLOCK_BYTES_LIMIT), oldest: None })
     }
 
-    /// Takes a line.
+    /// Takes a line; of one that no block could hold, what a block holds.
     pub fn line(&mut self, line: &[u8], whole: bool) -> Result<(), RecordError> {
+        let line = &line[..line.len().min(BLOCK_BYTES_LIMIT - 1)];
+        if self.block.len() + line.len() + 1 > BLOCK_BYTES_LIMIT {
+            self.flush()?;
+        }
         self.oldest.get_or_insert_with(Instant::now);
         self.block.extend_from_slice(line);
         self.block.push(if whole { b'\n' } else { 0 });
@@ -217,6 +222,22 @@ mod tests {
         assert!(!is_spool(folder.path()));
         facts.write(folder.path()).unwrap();
         assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);
+    }
+
+    /// A line that does not fit the block that has begun is not what a reader refuses.
+    #[test]
+    fn long_lines_come_back() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut writer = LogWriter::create(folder.path()).unwrap();
+        let lengths: Vec<usize> = [100; 2048].into_iter().chain([300 << 10, 7, 320 << 10, 320 << 10, BLOCK_BYTES_LIMIT - 1, 9]).collect();
+        lengths.iter().for_each(|length| writer.line(&vec![b'x'; *length], true).unwrap());
+        writer.line(&vec![b'y'; 1 << 20], true).unwrap();
+        writer.line(b"the last", true).unwrap();
+        writer.flush().unwrap();
+        let (lines, cut) = lines(folder.path());
+        let read: Vec<usize> = lines.iter().map(|(line, _)| line.len()).collect();
+        assert_eq!((&read[..lengths.len()], cut), (&lengths[..], None));
+        assert_eq!(read[lengths.len()..], [BLOCK_BYTES_LIMIT - 1, 8]);
     }
 
     proptest! {
