@@ -3,6 +3,7 @@
 //!
 //! Property tests shrink such lists; the fuzz target `elastic` reads them from bytes.
 
+use crate::pool::shards::{Shards, set_home};
 use crate::{Arena, ArenaStatistics, Call, CommitLimit, Debug, Faults, Growth, Options, Reclaim, Space};
 use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
@@ -36,6 +37,9 @@ pub enum Operation {
 
 /// Policies that lists choose from.
 pub const GROWTHS: [Growth; 5] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128])];
+
+/// Shards of the space, as far as it has roots for them.
+const SHARDS: usize = 3;
 
 /// The space that a list runs on.
 #[derive(Clone, Copy, Debug)]
@@ -98,10 +102,12 @@ pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
         faults: Some(faults.clone()),
         ..Options::default()
     };
-    let space = Space::new(options).expect("a small space");
+    let space = Space::with_shards(options, |shape| Shards::new(shape, SHARDS)).expect("a small space");
     let mut model = Model { space, faults, limit, arenas: Vec::new(), marks: 0 };
     let (mut allocated, mut refused) = (0, 0);
-    for operation in operations {
+    for (nth, operation) in operations.iter().enumerate() {
+        // As if a few threads took turns, so that an arena has chunks of several shards.
+        set_home(nth / 4);
         match model.step(*operation) {
             Some(true) => allocated += 1,
             Some(false) => refused += 1,

@@ -65,7 +65,9 @@ impl Debug {
 /// What a space is made with. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. Default 64 GB.
+    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. It is divided
+    /// among shards, one a processor and eight at most, of which the first has half of it or more; that much is the largest block
+    /// there can be. Less than 16 roots are not divided. Default 64 GB.
     pub reserve_bytes: usize,
     /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
     pub root_bytes: usize,

@@ -1,7 +1,6 @@
 //! What a space has and where it is, as `jcmd VM.metaspace` prints it for HotSpot's: usage, waste, free chunks by size.
 
 use crate::pool::Counts;
-use crate::sync::lock;
 use crate::{Error, Space};
 use std::fmt;
 
@@ -60,15 +59,12 @@ pub struct Report {
 }
 
 impl Space {
-    /// Says where everything is. Asks the kernel and counts the books under the pool's lock: for people, not for a hot path.
+    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for people, not for a hot path.
     pub fn report(&self) -> Result<Report, Error> {
         let shared = &self.0;
         let usage = shared.reservation.usage()?;
         let shape = shared.shape;
-        let pool = lock(&shared.pool);
-        let (census, counts, free) = (pool.census(), pool.counts(), pool.free_chunks());
-        let idle_bytes = pool.idle_bytes();
-        drop(pool);
+        let (census, counts, free) = shared.shards.books();
         let kernel = shared.reservation.counts();
         Ok(Report {
             reserved_bytes: shape.reserved_bytes(),
@@ -82,7 +78,7 @@ impl Space {
             shared_bytes: census.shared_granules * shape.granule_bytes(),
             shared_free_bytes: census.free_lines * shape.line_bytes(),
             large_bytes: census.large_bytes,
-            idle_bytes,
+            idle_bytes: census.warm_granules * shape.granule_bytes() + census.kept_bytes,
             free_chunks: free
                 .into_iter()
                 .map(|(chunk_bytes, chunks, committed_bytes)| Level { chunk_bytes, chunks, committed_bytes })

@@ -1,20 +1,21 @@
 //! A space: reserved addresses, the pool that says who has which, and the reclaim policy.
 //!
-//! Arenas of a space may live on any threads. What they share is the pool behind one lock, taken when an arena begins,
-//! ends, or needs another chunk; never for an allocation within a chunk. System calls that give memory back are made
-//! outside of the lock.
+//! Arenas of a space may live on any threads. What they share is the pool, in shards with a lock each, taken when an arena
+//! begins, ends, or needs another chunk; never for an allocation within a chunk. System calls that give memory back are made
+//! outside of the locks.
+//!
+//! Arenas keep their space alive, but not with a count of the `Arc` each: all threads would write to that one word. A shard
+//! counts its own arenas, and has one count of the `Arc` while it has any.
 
 use crate::background::Background;
 use crate::options::INTERVAL_MIN;
-use crate::pool::reclaim::{Reclaiming, Refused};
+use crate::pool::Memory;
 use crate::pool::shape::Shape;
-use crate::pool::{Claim, Memory, Pool};
-use crate::sync::{Mutex, lock};
+use crate::pool::shards::{Shards, home};
 use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
 /// handle and its last arena are gone.
@@ -27,17 +28,20 @@ pub struct Space(pub(crate) Arc<Shared>);
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) reservation: Reservation,
-    pub(crate) pool: Mutex<Pool>,
+    pub(crate) shards: Shards,
     pub(crate) options: Options,
     pub(crate) shape: Shape,
-    pub(crate) arenas: AtomicUsize,
-    pub(crate) reclaiming: Reclaiming,
     background: Option<Background>,
 }
 
 impl Memory for Reservation {
     fn commit(&self, range: Range<usize>) -> Result<(), Error> {
         Ok(Reservation::commit(self, range)?)
+    }
+
+    unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error> {
+        // SAFETY: the caller's promise: nobody has any of it.
+        Ok(unsafe { Reservation::uncommit(self, range) }?)
     }
 }
 
@@ -51,7 +55,12 @@ impl Default for Space {
 
 impl Space {
     /// Reserves the addresses. Nothing is committed until an arena begins.
-    pub fn new(mut options: Options) -> Result<Space, Error> {
+    pub fn new(options: Options) -> Result<Space, Error> {
+        Space::with_shards(options, Shards::for_this_machine)
+    }
+
+    /// The same with shards as a test wants them.
+    pub(crate) fn with_shards(mut options: Options, shards: impl FnOnce(Shape) -> Shards) -> Result<Space, Error> {
         if let Reclaim::Background { interval, .. } = &mut options.reclaim {
             *interval = (*interval).max(INTERVAL_MIN);
         }
@@ -71,9 +80,7 @@ impl Space {
             Reclaim::Background { .. } => Some(Background::new()),
             _ => None,
         };
-        let pool = Mutex::new(Pool::new(shape));
-        let (arenas, reclaiming) = (AtomicUsize::new(0), Reclaiming::new());
-        let space = Space(Arc::new(Shared { reservation, pool, options, shape, arenas, reclaiming, background }));
+        let space = Space(Arc::new(Shared { reservation, shards: shards(shape), options, shape, background }));
         if let (Some(background), Reclaim::Background { interval, keep_bytes }) = (&space.0.background, space.0.options.reclaim) {
             background.start(Arc::downgrade(&space.0), interval, keep_bytes).map_err(Error::Thread)?;
         }
@@ -97,12 +104,12 @@ impl Space {
 
     /// Committed bytes that no arena uses.
     pub fn idle_bytes(&self) -> usize {
-        lock(&self.0.pool).idle_bytes()
+        self.0.shards.idle_bytes()
     }
 
     /// Arenas alive.
     pub fn arenas(&self) -> usize {
-        self.0.arenas.load(Ordering::Relaxed)
+        self.0.shards.arenas()
     }
 
     /// Gives all idle memory back to the kernel. Returns how many bytes that were; an error where the kernel refused, with
@@ -120,9 +127,7 @@ impl Space {
     /// begin, end or grow meanwhile.
     #[doc(hidden)]
     pub fn check_deep(&self) -> Result<(), String> {
-        let mut pool = lock(&self.0.pool);
-        pool.check_deep()?;
-        let (books, counted) = (pool.committed_bytes(), self.committed_bytes());
+        let (books, counted) = (self.0.shards.check_deep()?, self.committed_bytes());
         if books != counted {
             return Err(format!("{books} bytes are committed in the books, {counted} in the reservation"));
         }
@@ -133,24 +138,13 @@ impl Space {
 impl Shared {
     /// Gives idle memory back until `keep_bytes` are left.
     pub(crate) fn reclaim(&self, keep_bytes: usize) -> Result<usize, Error> {
-        self.reclaiming.reclaim(&self.pool, keep_bytes, |claim, ranges| self.uncommit(claim, ranges))
+        self.shards.reclaim(home(), keep_bytes, &self.reservation)
     }
 
-    /// Uncommits a claim's ranges. After a failure, the parts of the claim with whether each is uncommitted.
-    fn uncommit(&self, claim: &Claim, ranges: &[Range<usize>]) -> Result<(), Refused> {
-        for (nth, range) in ranges.iter().enumerate() {
-            // SAFETY: the pool took the range out of circulation: it is committed, and no arena has any of it.
-            if let Err(error) = unsafe { self.reservation.uncommit(range.clone()) } {
-                return Err((error.into(), claim.split(&ranges[..nth], self.shape)));
-            }
-        }
-        Ok(())
-    }
-
-    /// After an arena's death: what the policy wants.
-    pub(crate) fn after_return(&self, idle_bytes: usize) {
+    /// After an arena's death, with what is idle in the shard it returned to: what the policy wants.
+    pub(crate) fn after_return(&self, shard_idle_bytes: usize) {
         match self.options.reclaim {
-            Reclaim::AtReturn { keep_bytes } if idle_bytes > keep_bytes => {
+            Reclaim::AtReturn { keep_bytes } if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) => {
                 // What the kernel refuses to take stays idle and is offered again at the next death.
                 let _ = self.reclaim(keep_bytes / 2);
             }

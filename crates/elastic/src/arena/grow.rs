@@ -9,10 +9,10 @@
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{Chunk, WORD};
 use super::{Arena, round_up};
+use crate::pool::Lines;
 use crate::pool::shape::GRANULE_LINES;
-use crate::pool::{Lines, Pool};
+use crate::pool::shards::home;
 use crate::space::Shared;
-use crate::sync::lock;
 use crate::{Error, Growth};
 use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
@@ -37,11 +37,6 @@ impl Shared {
     #[inline]
     pub(crate) fn line_address(&self, line: u32) -> *mut u8 {
         self.reservation.base().as_ptr().wrapping_add(self.shape.line_offset(line))
-    }
-
-    /// Runs `step` under the pool's lock, after giving idle memory back where there is no room otherwise.
-    pub(super) fn with_room<T>(&self, step: impl FnMut(&mut Pool) -> Result<T, Error>) -> Result<T, Error> {
-        self.reclaiming.with_room(&self.pool, step, || self.reclaim(0).map(drop))
     }
 
     /// Has the kernel give pages that will be written soon anyway. Not those of a single huge block, of which perhaps a little is
@@ -71,25 +66,25 @@ fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<
         let need = lines(room + links).max(1);
         let wanted = lines(want).max(need);
         let hole = lines(hole).min(wanted);
-        let Lines { first, count } = shared.with_room(|pool| pool.take_lines(need, wanted, hole, &shared.reservation))?;
+        let Lines { first, count } = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation)?;
         return Ok(Chunk { top: first + count, lines: count, large: None, other: 0 });
     }
     let links = links + size_of::<super::head::LargeLink>();
     let need = (room + links).next_multiple_of(granule);
     let bytes = need.max(want.min(shape.root_bytes()));
-    let large = shared.with_room(|pool| pool.take_large(bytes, need, &shared.reservation))?;
+    let large = shared.shards.take_large(home(), bytes, need, &shared.reservation)?;
     let chunk = Chunk::of_large(&large, shape.line_bytes());
     shared.populate(large.range.end - need..large.range.end);
     Ok(chunk)
 }
 
-/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then.
+/// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then in the shard of those
+/// that has the most.
 pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
-    let shape = shared.shape;
-    // Links are read outside of the lock, because they may be out of the cache.
+    // Links are read outside of the locks, because they may be out of the cache.
     let mut batch: [Option<Chunk>; 16] = [const { None }; 16];
     let mut tops = lists.into_iter();
-    let mut top = 0;
+    let (mut top, mut idle_bytes) = (0, 0);
     loop {
         let mut filled = 0;
         while filled < batch.len() {
@@ -106,17 +101,29 @@ pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
             batch[filled] = Some(chunk);
             filled += 1;
         }
-        let mut pool = lock(&shared.pool);
-        for chunk in batch[..filled].iter_mut().filter_map(Option::take) {
-            match chunk.to_large(shape.line_bytes()) {
-                Some(large) => pool.return_large(large),
-                None => pool.return_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
-            }
-        }
+        idle_bytes = idle_bytes.max(return_batch(shared, &mut batch[..filled]));
         if filled < batch.len() {
-            return pool.idle_bytes();
+            return idle_bytes;
         }
     }
+}
+
+/// Returns these chunks shard by shard; an arena that stayed with one thread has all of them in one.
+fn return_batch(shared: &Shared, batch: &mut [Option<Chunk>]) -> usize {
+    let shard_of = |chunk: &Chunk| shared.shards.of(chunk.top - chunk.lines);
+    let mut idle_bytes = 0;
+    while let Some(shard) = batch.iter().flatten().next().map(shard_of) {
+        let mut held = shard.lock();
+        for slot in batch.iter_mut() {
+            let Some(chunk) = slot.take_if(|chunk| std::ptr::eq(shard_of(chunk), shard)) else { continue };
+            match chunk.to_large(shared.shape.line_bytes()) {
+                Some(large) => held.give_large(&large),
+                None => held.give_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
+            }
+        }
+        idle_bytes = idle_bytes.max(held.idle_bytes());
+    }
+    idle_bytes
 }
 
 impl Arena {
@@ -204,11 +211,7 @@ impl Arena {
                 let grown = (head.owned_lines.get() as usize * shape.line_bytes()).saturating_sub(left) / COMMIT_SHARE;
                 let least = missing.next_multiple_of(shape.granule_bytes());
                 let step = least.max(grown.min(COMMIT_BYTES_MAX).next_multiple_of(shape.granule_bytes())).min(left);
-                shared.with_room(|pool| {
-                    let stepped = pool.commit_large(&mut large, before + step, &shared.reservation);
-                    // Near the limit what is needed may fit where what would be handy does not.
-                    stepped.or_else(|_| pool.commit_large(&mut large, before + least, &shared.reservation))
-                })?;
+                shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
                 shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
                 chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
             }
@@ -219,7 +222,7 @@ impl Arena {
                 let policy = shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
                 let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
                 let first = chunk.top - chunk.lines;
-                let Some(lines) = lock(&shared.pool).take_below(first, missing_lines, want) else {
+                let Some(lines) = shared.shards.of(first).lock().below(first, missing_lines, want) else {
                     return Ok(None);
                 };
                 mark("a chunk is lengthened in place");
@@ -318,7 +321,7 @@ impl Arena {
                 mark("a chunk kept by a reset is committed further");
                 let committed = large.committed_bytes;
                 let step = need.next_multiple_of(shape.granule_bytes());
-                shared.with_room(|pool| pool.commit_large(&mut large, step, &shared.reservation))?;
+                shared.shards.commit_large(&mut large, step, step, &shared.reservation)?;
                 shared.populate(large.range.end - step..large.range.end - committed);
                 chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
             }

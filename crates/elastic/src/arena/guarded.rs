@@ -6,7 +6,7 @@
 use super::head::{Chunk, WORD};
 use super::{Arena, round_up};
 use crate::Error;
-use crate::sync::lock;
+use crate::pool::shards::home;
 use heaplab_address_space::page_bytes;
 use std::cell::Cell;
 use std::ptr::{self, NonNull};
@@ -159,11 +159,12 @@ impl Arena {
         let (shared, page) = (self.shared(), page_bytes());
         let slack = if align > WORD { align } else { 0 };
         let bytes = (size + slack + 2 * page).next_multiple_of(shared.shape.granule_bytes());
-        let large = shared.with_room(|pool| pool.take_large(bytes, bytes, &shared.reservation))?;
+        let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation)?;
         let guard = large.range.end - 2 * page..large.range.end - page;
         // SAFETY: the chunk was just taken and is committed; the page is touched by nobody until `end_debug` opens it.
         if let Err(error) = unsafe { shared.reservation.guard(guard.clone(), true) } {
-            lock(&shared.pool).return_large(large);
+            let line = (large.range.start / shared.shape.line_bytes()) as u32;
+            shared.shards.of(line).lock().give_large(&large);
             return Err(error.into());
         }
         let chunk = Chunk::of_large(&large, shared.shape.line_bytes());

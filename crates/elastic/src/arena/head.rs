@@ -26,7 +26,7 @@ pub struct Head {
     pub cursor: Cell<*mut u8>,
     /// The lowest address the fast path may hand out; [`CLOSED`] while every allocation must take the slow path.
     pub floor: Cell<*mut u8>,
-    /// A counted reference to the space.
+    /// The space, of which the shard with this head holds a count.
     pub shared: *const Shared,
     /// Free blocks: leftovers of retired chunks, and what was given back.
     pub free: FreeList,

@@ -42,7 +42,7 @@ pub struct Arena {
     head: NonNull<Head>,
 }
 
-// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind a lock and atomics. References to
+// SAFETY: an arena owns its chunks; what it shares with others, the space, is behind locks and atomics. References to
 // blocks borrow the arena, so none is left behind when it moves.
 unsafe impl Send for Arena {}
 
@@ -62,7 +62,7 @@ impl Arena {
             head.write(Head {
                 cursor: head.cast::<u8>().into(),
                 floor: floor.into(),
-                shared: Arc::into_raw(shared.clone()),
+                shared: Arc::as_ptr(shared),
                 free: free_blocks::FreeList::new(),
                 growth,
                 current: chunk.top.into(),
@@ -74,7 +74,12 @@ impl Arena {
             });
             NonNull::new_unchecked(head)
         };
-        shared.arenas.fetch_add(1, Ordering::Relaxed);
+        if shared.shards.of(chunk.top - chunk.lines).arenas.fetch_add(1, Ordering::AcqRel) == 0 {
+            // The shard's count of the space, for all of its arenas: whoever ends the last one of them drops it. None can do so
+            // before it is there, because this arena is one of them and is not handed out yet; until then `space` is a handle.
+            mark("a shard has its first arena");
+            std::mem::forget(shared.clone());
+        }
         let arena = Arena { head };
         if debug {
             arena.begin_debug();
@@ -90,13 +95,13 @@ impl Arena {
 
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the head holds a counted reference.
+        // SAFETY: the arena is counted by its shard, which holds a reference while it counts any.
         unsafe { &*self.head().shared }
     }
 
     /// The space it belongs to.
     pub fn space(&self) -> Space {
-        // SAFETY: the head's reference came from an Arc and is counted; one more is counted for the handle.
+        // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one more is counted for the handle.
         unsafe {
             Arc::increment_strong_count(self.head().shared);
             Space(Arc::from_raw(self.head().shared))
@@ -278,12 +283,19 @@ impl Drop for Arena {
             assert!(std::thread::panicking(), "{overwritten}");
             return;
         }
-        let (current, spare) = (self.head().current.get(), self.head().spare.get());
-        // SAFETY: the head's reference came from an Arc; the head is not used any more.
-        let shared = unsafe { Arc::from_raw(self.head().shared) };
-        let idle_bytes = grow::return_chunks(&shared, [current, spare]);
-        shared.arenas.fetch_sub(1, Ordering::Relaxed);
+        let (current, spare, pointer) = (self.head().current.get(), self.head().spare.get(), self.head().shared);
+        // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
+        let shared = unsafe { &*pointer };
+        let line = (self.head.addr().get() - shared.reservation.base().addr().get()) / shared.shape.line_bytes();
+        let arenas = &shared.shards.of(line as u32).arenas;
+        let idle_bytes = grow::return_chunks(shared, [current, spare]);
         shared.after_return(idle_bytes);
+        // From here on the space may go at any time, unless this was the shard's last arena.
+        if arenas.fetch_sub(1, Ordering::AcqRel) == 1 {
+            // SAFETY: with its first arena the shard got a count of the Arc, which nobody else drops: only one thread saw the
+            // number become zero since. Arenas that begin meanwhile bring another one.
+            drop(unsafe { Arc::from_raw(pointer) });
+        }
     }
 }
 

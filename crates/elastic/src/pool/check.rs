@@ -24,6 +24,21 @@ pub struct Census {
     pub roots: usize,
 }
 
+impl Census {
+    /// Both together.
+    pub fn plus(self, other: Census) -> Census {
+        Census {
+            shared_granules: self.shared_granules + other.shared_granules,
+            free_lines: self.free_lines + other.free_lines,
+            warm_granules: self.warm_granules + other.warm_granules,
+            large_bytes: self.large_bytes + other.large_bytes,
+            kept_bytes: self.kept_bytes + other.kept_bytes,
+            table_bytes: self.table_bytes + other.table_bytes,
+            roots: self.roots + other.roots,
+        }
+    }
+}
+
 impl Pool {
     /// Counts everything.
     pub fn census(&self) -> Census {

@@ -5,6 +5,8 @@
 //! granules, committed from the top downwards as the arena grows ([`Pool::take_large`]). The buddy tree holds only
 //! uncommitted chunks: one that comes back with memory waits in `kept` until it is used again or uncommitted.
 //!
+//! A space has several pools, each with roots of its own: [`shards`].
+//!
 //! Giving memory back takes three steps, so that no system call is made under the pool's lock: [`Pool::claim`] takes free
 //! committed ranges out of circulation, the holder uncommits them, [`Pool::settle`] puts them back.
 
@@ -14,6 +16,7 @@ pub mod large;
 pub mod reclaim;
 pub mod region;
 pub mod shape;
+pub mod shards;
 
 use crate::error::Error;
 use bits::{Set, span};
@@ -28,6 +31,12 @@ use std::ops::Range;
 pub trait Memory {
     /// Commits a range of offsets of which nothing is committed; nothing has changed after an error.
     fn commit(&self, range: Range<usize>) -> Result<(), Error>;
+
+    /// Gives a range back; it is still committed after an error.
+    ///
+    /// # Safety
+    /// The range is committed, and nobody has any of it.
+    unsafe fn uncommit(&self, range: Range<usize>) -> Result<(), Error>;
 }
 
 /// A run of lines within one granule.
@@ -84,6 +93,21 @@ pub struct Counts {
     pub regions_begun: u64,
     /// Regions that went back to the buddy tree.
     pub regions_ended: u64,
+}
+
+impl Counts {
+    /// Both together.
+    pub(crate) fn plus(self, other: Counts) -> Counts {
+        Counts {
+            chunks_taken: self.chunks_taken + other.chunks_taken,
+            chunks_returned: self.chunks_returned + other.chunks_returned,
+            chunks_enlarged: self.chunks_enlarged + other.chunks_enlarged,
+            warm_granules: self.warm_granules + other.warm_granules,
+            cold_granules: self.cold_granules + other.cold_granules,
+            regions_begun: self.regions_begun + other.regions_begun,
+            regions_ended: self.regions_ended + other.regions_ended,
+        }
+    }
 }
 
 /// All of the pool's books.

@@ -1,20 +1,18 @@
 //! Giving idle memory back, and a request that finds no room while another thread does so.
 //!
-//! No system call is made under the pool's lock, so memory that is being given back is for a while neither idle nor free. A
+//! No system call is made under a pool's lock, so memory that is being given back is for a while neither idle nor free. A
 //! request at the commit limit must not be refused for that: it waits until the reclaims under way have ended. Only
-//! such a request asks; whoever finds room takes the pool's lock and nothing else.
+//! such a request asks; whoever finds room takes its home shard's lock and nothing else.
 
-use super::{Claim, Pool};
+use super::Memory;
+use super::shards::{Asked, Held, Shard, Shards, home};
 use crate::error::Error;
-use crate::sync::{Mutex, RwLock, lock, read, write};
+use crate::sync::{RwLock, read, write};
 use heaplab_buddy::marks::mark;
 use std::ops::Range;
 
 /// How often a request that finds no room has idle memory given back: others may be faster to take it.
 const ROUNDS: usize = 3;
-
-/// The parts of a claim that could not be given back as a whole, with whether each is uncommitted, and why.
-pub type Refused = (Error, Vec<(Claim, bool)>);
 
 /// Held for reading by whoever reclaims.
 #[derive(Debug)]
@@ -25,28 +23,34 @@ impl Reclaiming {
     pub fn new() -> Reclaiming {
         Reclaiming(RwLock::new(()))
     }
+}
 
-    /// Gives idle memory back through `uncommit` until `keep_bytes` are left. Returns how many bytes went.
-    pub fn reclaim(
-        &self,
-        pool: &Mutex<Pool>,
-        keep_bytes: usize,
-        uncommit: impl Fn(&Claim, &[Range<usize>]) -> Result<(), Refused>,
-    ) -> Result<usize, Error> {
+impl Shards {
+    /// Gives idle memory back, that of the home shard first, until `keep_bytes` are left in all. Returns how many bytes went.
+    pub fn reclaim(&self, home: usize, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+        let _under_way = read(&self.reclaiming.0);
         let mut returned = 0;
-        let _under_way = read(&self.0);
-        let mut held = lock(pool);
-        while held.idle_bytes() > keep_bytes
+        for shard in self.from(home) {
+            returned += self.reclaim_of(shard, keep_bytes, memory)?;
+        }
+        Ok(returned)
+    }
+
+    fn reclaim_of(&self, shard: &Shard, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+        let mut returned = 0;
+        let mut held = shard.lock();
+        while held.idle_bytes() + self.idle_bytes_beside(shard) > keep_bytes
             && let Some(claim) = held.claim()
         {
             let ranges = held.ranges(&claim);
             drop(held);
-            let outcome = uncommit(&claim, &ranges);
-            held = lock(pool);
+            // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena has any of them.
+            let outcome = unsafe { shard.uncommit(&ranges, memory) };
+            held = shard.lock();
             match outcome {
                 Ok(()) => held.settle(claim, true),
-                Err((error, parts)) => {
-                    for (claim, uncommitted) in parts {
+                Err((error, done)) => {
+                    for (claim, uncommitted) in claim.split(&ranges[..done], self.shape) {
                         held.settle(claim, uncommitted);
                     }
                     return Err(error);
@@ -57,31 +61,50 @@ impl Reclaiming {
         Ok(returned)
     }
 
-    /// Runs `step` under the pool's lock; where it meets the commit limit, or the end of the address space, while memory lies idle or
-    /// is on its way, has it given back (`reclaim_all`), waits for others who do so, and tries again: idle chunks keep their
+    /// Runs `step` on the shards asked; where it meets the commit limit, or the end of the addresses, while memory of any shard lies
+    /// idle or is on its way, has it given back, waits for others who do so, and tries again: idle chunks keep their
     /// addresses and do not merge.
+    #[inline]
     pub fn with_room<T>(
         &self,
-        pool: &Mutex<Pool>,
-        mut step: impl FnMut(&mut Pool) -> Result<T, Error>,
-        reclaim_all: impl Fn() -> Result<(), Error>,
+        asked: Asked,
+        mut step: impl FnMut(&mut Held<'_>) -> Result<T, Error>,
+        memory: &impl Memory,
+    ) -> Result<T, Error> {
+        // Not in the match itself, which would hold the lock until its end.
+        let outcome = step(&mut self.first(asked).lock());
+        match outcome {
+            Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) => self.make_room(asked, step, memory),
+            outcome => outcome,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn make_room<T>(
+        &self,
+        asked: Asked,
+        mut step: impl FnMut(&mut Held<'_>) -> Result<T, Error>,
+        memory: &impl Memory,
     ) -> Result<T, Error> {
         for _ in 0..ROUNDS {
-            let mut held = lock(pool);
-            match step(&mut held) {
-                Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) if held.idle_bytes() + held.claimed_bytes() > 0 => {
-                    if held.claimed_bytes() > 0 {
-                        mark("at the commit limit or out of addresses: what another thread gives back is waited for");
-                    }
-                    drop(held);
-                    mark("at the commit limit or out of addresses: idle memory is given back");
-                    reclaim_all()?;
-                    // Everyone who reclaims now has ended when this is had.
-                    drop(write(&self.0));
-                }
+            match self.ask(asked, &mut step) {
+                Err(Error::LimitReached { .. } | Error::AddressSpace { .. }) => {}
                 outcome => return outcome,
             }
+            let (idle, claimed) = self.idle_and_claimed_bytes();
+            if claimed > 0 {
+                mark("at the commit limit or out of addresses: what another thread gives back is waited for");
+            }
+            if idle + claimed == 0 {
+                break;
+            }
+            mark("at the commit limit or out of addresses: idle memory is given back");
+            self.reclaim(home(), 0, memory)?;
+            // Everyone who reclaims now has ended when this is had.
+            drop(write(&self.reclaiming.0));
         }
-        step(&mut lock(pool))
+        // Also where nothing was idle: what was on its way when a shard refused may have arrived before the books were looked at.
+        self.ask(asked, &mut step)
     }
 }

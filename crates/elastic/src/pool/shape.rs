@@ -20,7 +20,7 @@ pub const REGION_GRANULES: u32 = 64;
 /// Sizes of a space, all powers of two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shape {
-    granule_log2: u32,
+    pub(super) granule_log2: u32,
     /// Chunks of the buddy tree, from a root down to two granules.
     pub geometry: Geometry,
     /// Whole roots that are reserved.

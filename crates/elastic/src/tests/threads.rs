@@ -3,6 +3,7 @@
 use super::{is_empty, layout, small};
 #[cfg(not(miri))]
 use crate::CommitLimit;
+use crate::pool::shards::{Shards, set_home};
 use crate::{Arena, Growth, Options, Reclaim, Space};
 #[cfg(not(miri))]
 use heaplab_buddy::marks::passed;
@@ -127,6 +128,122 @@ fn many_threads_with_three_profiles_of_sizes() {
         space.check_deep().unwrap();
     }
     is_empty(&space);
+}
+
+/// A small space with so many shards, whatever the machine.
+fn sharded(count: usize, options: Options) -> Space {
+    Space::with_shards(options, |shape| Shards::new(shape, count)).unwrap()
+}
+
+#[test]
+fn arenas_made_in_one_thread_grow_and_die_in_another() {
+    let (threads, arenas) = if cfg!(miri) { (2, 4) } else { (4, 200) };
+    for reclaim in [Reclaim::AtTrim, Reclaim::AtReturn { keep_bytes: 64 << 10 }] {
+        let space = sharded(threads, Options { reclaim, ..small() });
+        let (senders, receivers): (Vec<_>, Vec<_>) = (0..threads).map(|_| std::sync::mpsc::channel::<Marked>()).unzip();
+        std::thread::scope(|scope| {
+            for (thread, inbox) in receivers.into_iter().enumerate() {
+                let (space, outbox) = (space.clone(), senders[(thread + 1) % threads].clone());
+                scope.spawn(move || {
+                    set_home(thread);
+                    let mut random = Random(thread as u64);
+                    for _ in 0..arenas {
+                        let mut marked = Marked::new(&space, [Growth::SMALL, Growth::STANDARD][random.below(2)]);
+                        (0..10).for_each(|_| marked.allocate(1 + random.below(3000), thread as u8));
+                        outbox.send(marked).unwrap();
+                        let mut other = inbox.recv().unwrap();
+                        (0..10).for_each(|_| other.allocate(1 + random.below(3000), thread as u8));
+                    }
+                });
+            }
+        });
+        is_empty(&space);
+        let begun = space.0.shards.all().iter().filter(|shard| shard.lock().counts().chunks_taken > 0).count();
+        assert_eq!(begun, threads, "each thread took from a shard of its own");
+    }
+}
+
+#[test]
+fn the_last_arena_of_several_shards_ends_the_space() {
+    let space = sharded(3, small());
+    let alive = std::sync::Arc::downgrade(&space.0);
+    let arenas: Vec<Arena> = (0..6)
+        .map(|home| {
+            set_home(home);
+            space.arena(Growth::MICRO).unwrap()
+        })
+        .collect();
+    assert_eq!((std::sync::Arc::strong_count(&space.0), space.arenas()), (1 + 3, 6), "one count a shard");
+    drop(space);
+    std::thread::scope(|scope| {
+        arenas.into_iter().for_each(|arena| {
+            drop(scope.spawn(move || {
+                // A handle made of an arena outlives it.
+                let space = arena.space();
+                drop(arena);
+                space.arena(Growth::MICRO).unwrap();
+            }))
+        })
+    });
+    assert!(alive.upgrade().is_none(), "a space without handles and arenas is gone");
+}
+
+#[test]
+fn at_the_limit_another_shards_hole_and_idle_memory_serve() {
+    let granule = Options::default().granule_bytes;
+    let limit = Some(std::sync::Arc::new(crate::CommitLimit::new(granule)));
+    let space = sharded(2, Options { limit, reclaim: Reclaim::AtTrim, ..small() });
+    set_home(0);
+    let first = space.arena(Growth::MICRO).unwrap();
+    set_home(1);
+    let second = space.arena(Growth::MICRO).expect("the rest of the other shard's only page");
+    assert!(matches!(
+        space.arena(Growth::new(&[granule])).and_then(|arena| arena.allocate(layout(granule, 8))),
+        Err(crate::Error::LimitReached { .. })
+    ));
+    drop((first, second));
+    assert_eq!(space.idle_bytes(), granule);
+    let third = space.arena(Growth::new(&[granule])).expect("the other shard's idle page");
+    assert_eq!((space.idle_bytes(), third.statistics().owned_bytes), (0, granule));
+    drop(third);
+    // Idle memory of the wrong shape is given back, whoever has it.
+    let large = space.arena(Growth::new(&[2 * granule])).expect("the page, given back first");
+    drop(large);
+    is_empty(&space);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn a_shard_without_roots_left_asks_the_others() {
+    let root = small().root_bytes;
+    let space = sharded(2, Options { reserve_bytes: 16 * root, reclaim: Reclaim::AtTrim, ..small() });
+    set_home(1);
+    // A root each with the arena's links, and one of them holds the heads.
+    let arenas: Vec<Arena> = (0..15).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+    for arena in &arenas {
+        arena.allocate(layout(root - 4096, 8)).expect("a root of either shard");
+    }
+    let refused = arenas[0].allocate(layout(root - 4096, 8));
+    assert!(matches!(refused, Err(crate::Error::AddressSpace { reserved_bytes, .. }) if reserved_bytes == 16 * root), "{refused:?}");
+    drop(arenas);
+    is_empty(&space);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn the_policy_is_about_what_all_shards_have_idle() {
+    let keep_bytes = 64 * Options::default().granule_bytes;
+    let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes }, ..small() });
+    let pages = |home, count: usize| -> Vec<Arena> {
+        set_home(home);
+        (0..count).map(|_| space.arena(Growth::new(&[Options::default().granule_bytes])).unwrap()).collect()
+    };
+    let (first, second) = (pages(0, 40), pages(1, 40));
+    drop(first);
+    assert_eq!(space.idle_bytes(), keep_bytes / 64 * 40, "less than may be kept");
+    drop(second);
+    assert!(space.idle_bytes() <= keep_bytes, "{} bytes are idle", space.idle_bytes());
+    space.check_deep().unwrap();
 }
 
 #[test]
