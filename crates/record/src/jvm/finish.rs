@@ -79,7 +79,8 @@ fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<
     // The started program is a JVM itself, or a script that started them.
     let Some(process) = tables.processes.iter_mut().find(|process| process.pid == pid || process.pid == 0) else { return };
     let Some(status) = status else { return };
-    process.ended_ns = Some(meta.duration_ns);
+    // Where its end was noted, that is when.
+    process.ended_ns.get_or_insert(meta.duration_ns);
     process.ended = match (status.code(), status.signal()) {
         (Some(code), _) => Ended::Exited(code),
         (None, signal) => {

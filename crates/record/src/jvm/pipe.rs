@@ -16,7 +16,7 @@ use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 /// Bytes that the kernel is asked to hold, so that the JVM seldom waits.
-const PIPE_BYTES: usize = 1 << 20;
+pub const PIPE_BYTES: usize = 1 << 20;
 /// Bytes read at once.
 const READ_BYTES: usize = 256 << 10;
 /// Longest line that is kept; HotSpot's are under 500 bytes.

@@ -1,6 +1,6 @@
 //! One recording from start to end: reads the pipe, notes which JVMs write into it and how much memory they have, passes signals on.
 
-use super::pipe::{LogPipe, Taken};
+use super::pipe::{LogPipe, PIPE_BYTES, Taken};
 use super::spool::LogWriter;
 use super::{Options, Progress};
 use crate::control::ControlPage;
@@ -22,6 +22,10 @@ const TURN: Duration = Duration::from_millis(50);
 const SAMPLE: Duration = Duration::from_millis(100);
 /// Signals after which the recording ends although the target does not.
 const PATIENCE: u32 = 3;
+/// Reads after which the rest of a pipe that somebody still fills is left alone.
+const DRAIN_READS: u32 = 64;
+/// Bytes after which what was in the pipe before them has been read, for sure.
+const PIPE_PASSED_BYTES: u64 = 2 * PIPE_BYTES as u64;
 /// Most JVMs that are told apart.
 const JVMS_LIMIT: usize = 4096;
 /// Bytes of a JVM's arguments that are noted: they are one line of the spool, and a command line may have megabytes.
@@ -90,6 +94,7 @@ impl Session {
         let mut sampled = Instant::now();
         loop {
             let taken = self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
+            self.notebook.note_ends(taken != Taken::Some);
             self.pass_signals_on();
             if self.status.is_none() {
                 self.status = self.child.try_wait().ok().flatten();
@@ -129,13 +134,23 @@ impl Session {
     }
 
     fn end(mut self) -> (u32, Option<ExitStatus>, Option<String>) {
+        self.drain();
         self.notebook.sample(true);
+        // A JVM that was seen to have ended wrote its last lines before.
+        let is_empty = self.drain();
+        self.notebook.note_ends(is_empty);
         self.notebook.write(true);
         self.control.tick();
         if descendants_live(&self.spool) {
             self.pipe.leave();
         }
         (self.child.id(), self.status, self.notebook.failed)
+    }
+
+    /// Reads what is in the pipe, as far as somebody who goes on writing lets it; whether that was everything.
+    fn drain(&mut self) -> bool {
+        let mut take = || self.pipe.lines(&mut |line, whole| self.notebook.line(line, whole));
+        (0..DRAIN_READS).any(|_| take() != Taken::Some)
     }
 
     /// Until there is something to read, a signal, or a turn is over. A pipe without a writer is always "ready", so it is left out then.
@@ -168,13 +183,24 @@ pub fn descendants_live(spool: &Path) -> bool {
     proc_fs::all().into_iter().any(is_one)
 }
 
+/// How far a JVM is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Life {
+    Lives,
+    /// It has ended, and its last lines may be in the pipe: so many bytes had been read when that was seen.
+    Gone(u64),
+    /// It has ended, and that is noted behind its last line.
+    Ended,
+}
+
 /// Lines into the spool, with heaplab's own between them.
 struct Notebook {
     log: LogWriter,
     /// Why nothing more is written; the pipe is read on.
     failed: Option<String>,
-    /// JVMs that write, and whether they live.
-    jvms: Vec<(u32, bool)>,
+    /// JVMs that wrote, and how far each is.
+    jvms: Vec<(u32, Life)>,
+    /// Those that may write.
     known: HashSet<u64>,
     last_pid: u64,
     last_ns: u64,
@@ -189,7 +215,7 @@ impl Notebook {
             self.last_ns = self.last_ns.max(time_ns);
             if pid != self.last_pid {
                 self.last_pid = pid;
-                if self.known.len() < JVMS_LIMIT && self.known.insert(pid) {
+                if self.jvms.len() < JVMS_LIMIT && self.known.insert(pid) {
                     self.begins(&line[..end], pid as u32);
                 }
             }
@@ -199,7 +225,7 @@ impl Notebook {
 
     /// The first line of a JVM, decorated so: what it is.
     fn begins(&mut self, decorations: &[u8], pid: u32) {
-        self.jvms.push((pid, true));
+        self.jvms.push((pid, Life::Lives));
         let executable = proc_fs::executable(pid).map_or(String::new(), |path| path.to_string_lossy().into_owned());
         let (arguments, parent) = (leading(proc_fs::arguments(pid)), proc_fs::parent(pid));
         let noted = serde_json::json!({ "executable": executable, "arguments": arguments, "parent": parent });
@@ -213,18 +239,33 @@ impl Notebook {
         let now_ns = crate::clock::Moment::now().monotonic_ns;
         let time_ns = if is_empty { now_ns } else { self.last_ns };
         for index in 0..self.jvms.len() {
-            let (pid, lives) = self.jvms[index];
-            if !lives {
+            let (pid, life) = self.jvms[index];
+            if life != Life::Lives {
                 continue;
             }
-            let what = match proc_fs::memory(pid) {
-                Some((resident_bytes, anonymous_bytes)) => format!("memory {resident_bytes} {anonymous_bytes}"),
-                None => {
-                    self.jvms[index].1 = false;
-                    String::from("ended")
+            match proc_fs::memory(pid) {
+                Some((resident_bytes, anonymous_bytes)) => {
+                    let note = format!("[{time_ns}ns][{pid}][0] heaplab: memory {resident_bytes} {anonymous_bytes}");
+                    self.put(note.as_bytes(), true);
                 }
-            };
-            self.put(format!("[{time_ns}ns][{pid}][0] heaplab: {what}").as_bytes(), true);
+                None => self.jvms[index].1 = Life::Gone(self.bytes),
+            }
+        }
+    }
+
+    /// Notes which JVMs have ended, once their last lines were read: the pipe was found empty after they had, or its whole content
+    /// was read since. Another process may have such a pid from then on.
+    fn note_ends(&mut self, is_empty: bool) {
+        for index in 0..self.jvms.len() {
+            let (pid, Life::Gone(bytes)) = self.jvms[index] else { continue };
+            if !is_empty && self.bytes < bytes + PIPE_PASSED_BYTES {
+                continue;
+            }
+            let time_ns = if is_empty { crate::clock::Moment::now().monotonic_ns } else { self.last_ns };
+            self.jvms[index].1 = Life::Ended;
+            self.known.remove(&u64::from(pid));
+            self.last_pid = 0;
+            self.put(format!("[{time_ns}ns][{pid}][0] heaplab: ended").as_bytes(), true);
         }
     }
 
@@ -310,6 +351,34 @@ mod tests {
     fn end(mut child: Child) {
         drop(child.stdin.take());
         child.wait().unwrap();
+    }
+
+    /// The end of a JVM is noted behind its last lines, and a process that has its pid later is another.
+    #[test]
+    fn a_jvm_ends_behind_its_last_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut notebook = notebook(folder.path());
+        let child = process(&[]);
+        let pid = child.id();
+        notebook.line(format!("[1ns][{pid}][1] the first").as_bytes(), true);
+        notebook.sample(false);
+        notebook.note_ends(true);
+        end(child);
+        notebook.sample(false);
+        notebook.note_ends(false);
+        notebook.line(format!("[2ns][{pid}][1] the last").as_bytes(), true);
+        notebook.note_ends(false);
+        notebook.note_ends(true);
+        notebook.sample(true);
+        notebook.line(format!("[3ns][{pid}][1] another's").as_bytes(), true);
+        notebook.sample(true);
+        (0..30).for_each(|_| notebook.line(&vec![b'x'; 100_000], true));
+        notebook.note_ends(false);
+        notebook.write(true);
+        let lines = noted(folder.path());
+        let words = ["heaplab: process", "the first", "heaplab: memory", "the last", "heaplab: ended", "heaplab: process", "another's"];
+        let kinds: Vec<&str> = lines.iter().filter_map(|line| words.iter().find(|word| line.contains(**word)).copied()).collect();
+        assert_eq!(kinds, [&words[..], &["heaplab: ended"]].concat(), "{lines:?}");
     }
 
     #[test]

@@ -171,10 +171,14 @@ impl Importer {
                 Ok(())
             }
             Message::Process(text) => {
+                self.begin_again(decorations.pid);
                 self.about_process(text);
                 Ok(())
             }
             other => {
+                if matches!(other, Message::Ended) {
+                    self.settle_all(sink)?;
+                }
                 self.about_chunks(other, &at);
                 Ok(())
             }
@@ -262,11 +266,17 @@ impl Importer {
             if let Some(pid) = pid {
                 self.enter(pid);
             }
-            let mut tids: Vec<u64> = self.jvm.threads.iter().filter(|(_, thread)| thread.request.is_some()).map(|(tid, _)| *tid).collect();
-            tids.sort_unstable();
-            for tid in tids {
-                self.settle(&At { number: self.counts.lines, tid, line: b"" }, sink)?;
-            }
+            self.settle_all(sink)?;
+        }
+        Ok(())
+    }
+
+    /// Nothing more comes of this JVM that says how its threads' requests ended.
+    fn settle_all(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        let mut tids: Vec<u64> = self.jvm.threads.iter().filter(|(_, thread)| thread.request.is_some()).map(|(tid, _)| *tid).collect();
+        tids.sort_unstable();
+        for tid in tids {
+            self.settle(&At { number: self.counts.lines, tid, line: b"" }, sink)?;
         }
         Ok(())
     }

@@ -247,6 +247,38 @@ fn jvms_of_one_log_are_told_apart() {
     assert_eq!((done.meta.duration_ns, done.meta.losses.len()), (901, 0));
 }
 
+/// The kernel gives the pid of a JVM that has ended to another: nothing of the first is the second's.
+#[test]
+fn a_pid_that_is_used_again_is_another_jvm() {
+    let text = "[100ns][71][5] heaplab: process {\"executable\":\"/opt/one\"}\n\
+        [110ns][71][5] Arena @0x0a0 (non-class sm): : born.\n\
+        [120ns][71][5] Arena @0x0a0 (non-class sm): requested 10 words.\n\
+        [130ns][71][5] Arena @0x0a0 (non-class sm): returning 0x1000.\n\
+        [150ns][71][0] heaplab: ended\n\
+        [160ns][71][5] heaplab: process {\"executable\":\"/opt/other\"}\n\
+        [170ns][71][5] Arena @0x0a0 (non-class sm): : born.\n\
+        [180ns][71][5] Arena @0x0a0 (non-class sm): requested 20 words.\n\
+        [190ns][71][5] Arena @0x0a0 (non-class sm): returning 0x1000.\n\
+        [200ns][71][5] Metaspace::allocate: type 7 return 0x1000.\n\
+        [210ns][71][0] heaplab: ended\n";
+    let mut importer = Importer::new(&Options::default()).recorded(100, Vec::new());
+    let mut events: Vec<Event> = Vec::new();
+    for (index, line) in text.lines().enumerate() {
+        importer.line(index as u64 + 1, line.as_bytes(), true, &mut events).unwrap();
+    }
+    let done = importer.finish(&mut events).unwrap();
+    let mut checker = OrderChecker::new("again", &done.tables);
+    events.iter().for_each(|event| checker.check(event).unwrap());
+    let processes = done.tables.processes.iter();
+    let processes: Vec<_> =
+        processes.map(|process| (process.pid, process.executable.as_str(), process.began_ns, process.ended_ns)).collect();
+    assert_eq!(processes, [(71, "/opt/one", 0, Some(50)), (71, "/opt/other", 60, Some(110))]);
+    let blocks = events.iter().filter(|event| event.op == Op::Alloc);
+    let blocks: Vec<_> = blocks.map(|event| (event.process, event.time_ns, event.arena, event.size)).collect();
+    assert!(blocks.len() == 2 && blocks[0] == (0, 50, 1, 80) && (blocks[1].0, blocks[1].2, blocks[1].3) == (1, 2, 160), "{blocks:?}");
+    assert_eq!((events.iter().filter(|event| event.op == Op::ArenaBirth).count(), done.meta.losses.len()), (2, 0));
+}
+
 /// Who was given a block is found by its address, not by asking every thread that waits.
 #[test]
 fn a_block_given_to_another_thread_is_found_among_many() {

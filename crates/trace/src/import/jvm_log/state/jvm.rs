@@ -91,16 +91,29 @@ impl Importer {
         }
         let next = match self.parked.remove(&pid) {
             Some(jvm) => jvm,
-            None if self.parked.len() + 1 >= JVMS_LIMIT => return false,
-            None => {
-                self.out.tables.processes.push(Process { pid: pid as u32, began_ns: self.time_ns, ..Process::default() });
-                Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
-            }
+            None if self.out.tables.processes.len() >= JVMS_LIMIT => return false,
+            None => self.begin(pid),
         };
         let before = std::mem::replace(&mut self.jvm, next);
         self.parked.insert(current, before);
         self.pid = Some(pid);
         true
+    }
+
+    fn begin(&mut self, pid: u64) -> Jvm {
+        self.out.tables.processes.push(Process { pid: pid as u32, began_ns: self.time_ns, ..Process::default() });
+        Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
+    }
+
+    /// A JVM begins that has the pid of the current one: another, if that has ended.
+    pub(super) fn begin_again(&mut self, pid: Option<u64>) {
+        let processes = &self.out.tables.processes;
+        if let Some(pid) = pid
+            && processes[self.jvm.row as usize].ended_ns.is_some()
+            && processes.len() < JVMS_LIMIT
+        {
+            self.jvm = self.begin(pid);
+        }
     }
 
     /// What the recording noted of the current JVM: `{"executable": ..., "arguments": [...], "parent": PID}`.
