@@ -119,7 +119,7 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
             "arenas": counts.arenas,
             "live_arenas": counts.live_arenas,
             "allocations": counts.allocations,
-            "committed_bytes": counts.committed_bytes,
+            "peak_committed_bytes": counts.committed_peak_bytes,
             "duration_ns": meta.duration_ns,
             "cut": meta.cut,
             "losses": meta.losses,
@@ -140,10 +140,10 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
         format!(" of {} JVMs ({}{more})", recorded.processes.len(), pids.join(", "))
     };
     eprintln!(
-        "heaplab: recorded {} allocations in {} arenas{of_jvms}, {} committed at the end, in {}",
+        "heaplab: recorded {} allocations in {} arenas{of_jvms}, at most {} committed at once, in {}",
         count(counts.allocations),
         count(counts.arenas),
-        bytes(counts.committed_bytes),
+        bytes(counts.committed_peak_bytes),
         recorded.output.display()
     );
     eprintln!("heaplab: next: heaplab report {}", recorded.output.display());

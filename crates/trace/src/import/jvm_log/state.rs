@@ -36,8 +36,10 @@ pub struct Counts {
     pub live_arenas: u64,
     /// Blocks given.
     pub allocations: u64,
-    /// Bytes that are committed now.
+    /// Bytes that are committed now, by JVMs that have not ended.
     pub committed_bytes: u64,
+    /// The most that was committed at once.
+    pub committed_peak_bytes: u64,
 }
 
 /// A moment that somebody named while the log was written.

@@ -279,6 +279,29 @@ fn a_pid_that_is_used_again_is_another_jvm() {
     assert_eq!((events.iter().filter(|event| event.op == Op::ArenaBirth).count(), done.meta.losses.len()), (2, 0));
 }
 
+/// What a JVM that has ended had committed is not added to what the next one commits.
+#[test]
+fn committed_bytes_are_those_of_jvms_that_live() {
+    let mut importer = Importer::new(&Options::default());
+    let mut events: Vec<Event> = Vec::new();
+    let mut counts = |pid: u32, messages: &[&str]| {
+        for message in messages {
+            importer.line(1, format!("[1ns][{pid}][5] {message}").as_bytes(), true, &mut events).unwrap();
+        }
+        let counts = importer.counts();
+        (counts.committed_bytes >> 16, counts.committed_peak_bytes >> 16)
+    };
+    let commit = [
+        "VsListNode @0x1 base 0x4000000 : committing range 0x4000000..0x4010000(8192 words)",
+        "VsListNode @0x1 base 0x4000000 : ... committed 8192 additional words.",
+    ];
+    assert_eq!((counts(71, &commit), counts(72, &commit)), ((1, 1), (2, 2)));
+    assert_eq!(counts(71, &["heaplab: ended"]), (1, 2));
+    assert_eq!(counts(71, &["heaplab: ended"]), (1, 2));
+    assert_eq!((counts(73, &commit), counts(74, &commit)), ((2, 2), (3, 3)));
+    assert_eq!((counts(72, &["heaplab: ended"]), counts(74, &["heaplab: ended"])), ((2, 3), (1, 3)));
+}
+
 /// Who was given a block is found by its address, not by asking every thread that waits.
 #[test]
 fn a_block_given_to_another_thread_is_found_among_many() {

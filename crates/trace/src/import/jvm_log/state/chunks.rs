@@ -67,7 +67,11 @@ impl Importer {
                 (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
                 self.sample(self.jvm.committed_bytes);
             }
-            Message::Ended => self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns),
+            Message::Ended => {
+                self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns);
+                let committed_bytes = std::mem::take(&mut self.jvm.committed_bytes);
+                self.counts.committed_bytes = self.counts.committed_bytes.saturating_sub(committed_bytes);
+            }
             Message::Process(_)
             | Message::Arena { .. }
             | Message::Loader { .. }
@@ -95,6 +99,7 @@ impl Importer {
     pub(super) fn sample(&mut self, committed_bytes: u64) {
         let others_bytes = self.counts.committed_bytes.saturating_sub(self.jvm.committed_bytes);
         self.counts.committed_bytes = others_bytes.saturating_add(committed_bytes);
+        self.counts.committed_peak_bytes = self.counts.committed_peak_bytes.max(self.counts.committed_bytes);
         self.jvm.committed_bytes = committed_bytes;
         let Jvm { row: process, resident_bytes, resident_anonymous_bytes, .. } = self.jvm;
         let sample = Sample { time_ns: self.time_ns, process, resident_bytes, resident_anonymous_bytes, committed_bytes };
