@@ -116,6 +116,7 @@ fn record_into(
         program: program.to_string_lossy().into_owned(),
         began_unix_s: SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         pipe: pipe.folder().to_owned(),
+        named: spool.to_owned(),
     };
     facts.write(spool)?;
     let session = session::start(program, options, pipe, is_java, spool, control)?;
@@ -129,9 +130,49 @@ fn record_into(
 /// It is no spool of a JVM's recording, there is nothing in it, or the bundle cannot be written.
 pub fn recover(spool: &Path, output: &Path) -> Result<Recorded, RecordError> {
     let recorded = finish::finish(spool, output, None, None)?;
-    let spool = std::path::absolute(spool).map_err(RecordError::io("cannot find", spool))?;
-    if !session::descendants_live(&spool) {
-        keeper::remove_link(&Facts::read(&spool)?.pipe);
+    let facts = Facts::read(spool)?;
+    let absolute = std::path::absolute(spool).map_err(RecordError::io("cannot find", spool))?;
+    let named = if facts.named.as_os_str().is_empty() { &absolute } else { &facts.named };
+    if !session::descendants_live(named) {
+        keeper::remove_link(&facts.pipe);
     }
     Ok(recorded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jvm::spool::LogWriter;
+    use heaplab_recorder::SPOOL_VARIABLE;
+    use std::process::{Command, Stdio};
+
+    /// A spool with a line of a JVM, of a recording whose heaplab is gone.
+    fn left(spool: &Path, facts: Facts, line: &str) {
+        std::fs::create_dir(spool).unwrap();
+        drop(ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, nested_bytes: 0, mark_signal: 0 }).unwrap());
+        facts.write(spool).unwrap();
+        let mut log = LogWriter::create(spool).unwrap();
+        log.line(line.as_bytes(), true).unwrap();
+        log.flush().unwrap();
+    }
+
+    /// Recovered by whatever path, the link that the program's next JVM looks for stays while the program lives.
+    #[test]
+    fn the_link_stays_while_the_program_lives() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, pipe) = (folder.path().join("x.spool"), folder.path().join("pipe"));
+        std::fs::create_dir(&pipe).unwrap();
+        std::os::unix::fs::symlink("/dev/null", pipe.join("log")).unwrap();
+        std::os::unix::fs::symlink(folder.path(), folder.path().join("by")).unwrap();
+        let facts = Facts { pipe: pipe.clone(), named: spool.clone(), ..Facts::default() };
+        left(&spool, facts, "[5ns][7][1] Arena @0x0a0 (non-class sm): : born.");
+        let mut program = Command::new("/bin/sh");
+        let mut program = program.args(["-c", "read -r _"]).env(SPOOL_VARIABLE, &spool).stdin(Stdio::piped()).spawn().unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("one.heaplab")).unwrap();
+        assert!(pipe.join("log").is_symlink());
+        drop(program.stdin.take());
+        program.wait().unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("two.heaplab")).unwrap();
+        assert!(!pipe.exists());
+    }
 }

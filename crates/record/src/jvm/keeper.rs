@@ -20,6 +20,10 @@ ln -s /dev/null \"$1/none\" && mv -f \"$1/none\" \"$1/log\" && sleep 1";
 
 /// Removes what a keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
 pub fn remove_link(folder: &Path) {
+    // A spool that does not say where its pipe was: no name relative to this process is meant.
+    if folder.as_os_str().is_empty() {
+        return;
+    }
     let link = folder.join("log");
     if std::fs::read_link(&link).is_ok_and(|target| target == Path::new("/dev/null")) {
         // What remains is a link in a folder for temporary files.

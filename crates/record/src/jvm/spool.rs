@@ -40,6 +40,9 @@ pub struct Facts {
     /// The folder of the pipe.
     #[serde(default)]
     pub pipe: PathBuf,
+    /// The spool as the program has it in its environment, whatever path a later heaplab comes by.
+    #[serde(default)]
+    pub named: PathBuf,
 }
 
 impl Facts {
@@ -218,7 +221,8 @@ mod tests {
         let (lines, cut) = lines(folder.path());
         assert_eq!((lines.len(), cut), (40_001, None));
         assert_eq!((&lines[39_999], &lines[40_000]), (&(b"line 39999 of the log".to_vec(), true), &(b"the last".to_vec(), false)));
-        let facts = Facts { command: vec!["java".into()], program: "/usr/bin/java".into(), began_unix_s: 7, pipe: "/tmp/p".into() };
+        let (command, program) = (vec!["java".into()], "/usr/bin/java".into());
+        let facts = Facts { command, program, began_unix_s: 7, pipe: "/tmp/p".into(), named: "/tmp/s".into() };
         assert!(!is_spool(folder.path()));
         facts.write(folder.path()).unwrap();
         assert!(is_spool(folder.path()) && Facts::read(folder.path()).unwrap() == facts);
