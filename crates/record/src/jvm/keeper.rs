@@ -12,9 +12,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Standard input ends when heaplab is gone. A second later every JVM that had found the pipe has opened it.
+/// Standard input ends when heaplab is gone, or has put the link there itself. A second later every JVM that had found the pipe has opened it.
 const SCRIPT: &str = "trap '' HUP INT QUIT TERM
 while read -r _; do :; done
+[ -L \"$1/log\" ] && exec sleep 1
 [ -p \"$1/log\" ] || exit 0
 ln -s /dev/null \"$1/none\" && mv -f \"$1/none\" \"$1/log\" && sleep 1";
 
@@ -37,6 +38,8 @@ pub struct Keeper {
     child: Child,
     /// Its standard input.
     alive: Option<OwnedFd>,
+    /// Whether its end is waited for.
+    waits: bool,
 }
 
 impl Keeper {
@@ -48,16 +51,21 @@ impl Keeper {
         command.args(["-c", SCRIPT, "heaplab-keeper"]).arg(folder).current_dir("/").process_group(0);
         // Nothing is written to its standard output: it is where the open pipe is kept.
         let child = command.stdin(Stdio::from(input)).stdout(Stdio::from(reader)).stderr(Stdio::null()).spawn().ok()?;
-        Some(Keeper { child, alive: Some(alive) })
+        Some(Keeper { child, alive: Some(alive), waits: true })
     }
 
-    /// Its time has come, although heaplab lives: waits until the pipe is replaced.
-    pub fn take_over(self) {}
+    /// heaplab has replaced the pipe and does not wait: the keeper has it open for a second more, for a JVM that had found it.
+    pub fn let_go(mut self) {
+        drop(self.alive.take());
+        self.waits = false;
+    }
 }
 
 impl Drop for Keeper {
     fn drop(&mut self) {
         drop(self.alive.take());
-        let _ = self.child.wait();
+        if self.waits {
+            let _ = self.child.wait();
+        }
     }
 }

@@ -12,7 +12,7 @@ use std::ffi::OsString;
 use std::fs;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::DirBuilderExt;
+use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
 
 /// Bytes that the kernel is asked to hold, so that the JVM seldom waits.
@@ -60,11 +60,15 @@ impl LogPipe {
         Ok(LogPipe { folder, descriptor, keeper, rest: Vec::new(), buffer: vec![0; READ_BYTES] })
     }
 
-    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere.
+    /// The program runs on unrecorded: JVMs that it starts later open what goes nowhere, whether or not there is a keeper.
     pub fn leave(mut self) {
-        if let Some(keeper) = self.keeper.take() {
-            keeper.take_over();
+        let link = self.folder.join("none");
+        let replaced = symlink("/dev/null", &link).and_then(|()| fs::rename(&link, self.folder.join("log")));
+        if replaced.is_ok() {
             self.folder = PathBuf::new();
+            if let Some(keeper) = self.keeper.take() {
+                keeper.let_go();
+            }
         }
     }
 
@@ -155,16 +159,22 @@ mod tests {
     use super::*;
     use std::io::Write;
 
-    /// Whoever opens the pipe once heaplab has left it neither waits nor fails.
+    /// Whoever opens the pipe once heaplab has left it neither waits nor fails, and heaplab does not wait either.
     #[test]
     fn what_is_left_can_be_opened() {
-        let pipe = LogPipe::create().unwrap();
-        let folder = pipe.folder().to_owned();
-        pipe.leave();
-        let mut log = fs::OpenOptions::new().append(true).open(folder.join("log")).unwrap();
-        log.write_all(b"line\n").unwrap();
-        crate::jvm::keeper::remove_link(&folder);
-        assert!(!folder.exists());
+        for has_keeper in [true, false] {
+            let mut pipe = LogPipe::create().unwrap();
+            if !has_keeper {
+                std::mem::forget(pipe.keeper.take());
+            }
+            let folder = pipe.folder().to_owned();
+            pipe.leave();
+            assert_eq!(fs::read_link(folder.join("log")).unwrap(), Path::new("/dev/null"));
+            let mut log = fs::OpenOptions::new().append(true).open(folder.join("log")).unwrap();
+            log.write_all(b"line\n").unwrap();
+            crate::jvm::keeper::remove_link(&folder);
+            assert!(!folder.exists());
+        }
     }
 
     #[test]
