@@ -84,7 +84,7 @@ impl Recorded {
 /// Runs the target and records its JVMs into the bundle.
 ///
 /// # Errors
-/// The program cannot be started, is a Java before 17, or starts no JVM whose log can be read: then nothing is left behind. The bundle cannot be written: then
+/// The program cannot be started, is a Java before 17, or starts no JVM that writes a log: then nothing is left behind. The log is not understood, or the bundle cannot be written: then
 /// the spool is left for [`recover`]. The target is waited for in each of these cases.
 pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Recorded, RecordError> {
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
@@ -154,6 +154,19 @@ mod tests {
         let mut log = LogWriter::create(spool).unwrap();
         log.line(line.as_bytes(), true).unwrap();
         log.flush().unwrap();
+    }
+
+    /// A JVM whose log is as no known JDK writes it is not taken for none, and its log stays.
+    #[test]
+    fn a_log_that_is_not_understood_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
+        left(&spool, Facts::default(), "[5ns][7][1] Arena @0x0a0 (non-class sm): : made.");
+        let error = finish::finish(&spool, &output, Some(Ending { pid: 7, status: None }), None).unwrap_err();
+        assert!(matches!(error, RecordError::Finish { .. }), "{error}");
+        let said = error.to_string();
+        assert!(said.contains("as no known JDK writes them; the first: line 1") && said.contains("made"), "{said}");
+        assert!(!output.exists());
     }
 
     /// Recovered by whatever path, the link that the program's next JVM looks for stays while the program lives.
