@@ -145,14 +145,22 @@ fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
     let shown: String = arguments.chars().take(160).collect();
     let dots = if shown.len() < arguments.len() { "..." } else { "" };
-    let others = processes.iter().filter(|other| other.pid != this.pid).map(|other| other.pid.to_string()).take(20);
-    let others = others.collect::<Vec<_>>().join(", ");
+    let others = others(processes.iter().map(|other| other.pid).filter(|pid| *pid != this.pid));
     Some(format!(
         "JVM {} of {}: {} {shown}{dots}. The others: --process {others}, or all.",
         this.pid,
         processes.len(),
         choose::program_name(this)
     ))
+}
+
+/// Pids, and dots for those that are not shown.
+fn others(mut pids: impl Iterator<Item = u32>) -> String {
+    let mut shown: Vec<String> = pids.by_ref().take(20).map(|pid| pid.to_string()).collect();
+    if pids.next().is_some() {
+        shown.push(String::from("..."));
+    }
+    shown.join(", ")
 }
 
 /// Committed bytes over time, and used ones below them, the most of each column.
@@ -176,5 +184,16 @@ fn chart(paint: &mut Paint, timeline: &[Point]) {
             line.push(BARS[(u128::from(highest.max(level)) * 7 / u128::from(most)).min(7) as usize]);
         }
         paint.chart(&format!("{name:<10}{line}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::others;
+
+    #[test]
+    fn a_list_that_is_cut_says_so() {
+        assert_eq!(others([7, 8].into_iter()), "7, 8");
+        assert!(others(1..=20).ends_with("19, 20") && others(1..=21).ends_with("19, 20, ..."));
     }
 }
