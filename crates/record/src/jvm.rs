@@ -3,8 +3,8 @@
 //! Nothing is patched or preloaded, and the log, some 500 bytes an allocation, is never stored as it is: it is read from the pipe and packed
 //! (to a tenth or less) into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
 //! `java` itself gets `-Xlog` as its first argument; any other (a script, Maven, a launcher) gets it through
-//! `JAVA_TOOL_OPTIONS`, which its JVMs then mention on standard error. All JVMs that start are recorded, each as a process of
-//! the bundle.
+//! `JAVA_TOOL_OPTIONS`, which its JVMs then mention on standard error. All JVMs that start with that variable are recorded, each as a process of
+//! the bundle; but where the program is `java` itself, JVMs that it starts have no such option and are not, as one is not whose starter clears the variable.
 //!
 //! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else happens: a log line that
 //! cannot be understood is counted, not fatal. Should heaplab be killed, JVMs that have the pipe open run on: their writes fail,

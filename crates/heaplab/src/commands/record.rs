@@ -28,8 +28,9 @@ recording; they run on.
 
 With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of malloc: what its metaspace
 allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
-through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start are recorded, each as a
-process of the recording; `heaplab report --process PID` shows another than the largest.
+through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start with it are recorded, each as
+a process of the recording; `heaplab report --process PID` shows another than the largest. Where the program
+is `java` itself, that JVM alone is recorded: those that it starts have no such option.
 
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
 heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
