@@ -2,7 +2,7 @@
 //!
 //! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker complains on the
 //! target's standard error about an object that is gone), so that it is a file in a cache, named by its content, and removed
-//! only when nothing can want it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must
+//! only when no process of this pid namespace can want it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must
 //! allow execution. The spool is the last choice.
 
 mod stale;

@@ -1,6 +1,7 @@
 //! Copies of the preload object that other builds of heaplab left in the cache.
 //!
-//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment. A process
+//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment, of those that
+//! `/proc` shows: where containers share the cache, one of another pid namespace is not seen, and the week is all that protects it. A process
 //! that was started under it has one or the other for as long as it can start another. Whoever places a copy sets its time of
 //! modification while holding the folder's lock, and copies are removed under that lock alone, so that none goes away between
 //! being placed and being loaded. What stays is bounded by the builds that were used within a week.
