@@ -95,14 +95,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Made of a text, or of the system's randomness.
 fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
-    if let Some(text) = text {
-        return Ok(Key::of_text(text.as_bytes()));
-    }
-    if let Some(path) = file {
-        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let given = match (text, file) {
+        (Some(text), _) => Some((text.as_bytes().to_vec(), "the key".to_owned())),
+        (None, Some(path)) => {
+            let path_shown = path.display().to_string();
+            Some((std::fs::read(path).with_context(|| format!("cannot read {path_shown}"))?, path_shown))
+        }
+        (None, None) => None,
+    };
+    if let Some((text, from)) = given {
         // An editor's line end is no part of a secret.
-        let text = text.strip_suffix(b"\n").unwrap_or(&text);
-        ensure!(!text.is_empty(), "{} is empty: a key that everybody has protects nothing", path.display());
+        let text = text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(&text);
+        ensure!(!text.is_empty(), "{from} is empty: a key that everybody has protects nothing");
         return Ok(Key::of_text(text));
     }
     let mut random = [0; 32];
@@ -124,7 +128,12 @@ mod tests {
         assert_ne!(random(), random());
         let file = tempfile::NamedTempFile::new().unwrap();
         assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"));
-        std::fs::write(file.path(), "a secret\n").unwrap();
-        assert_eq!(key(None, Some(file.path())).unwrap(), of("a secret"));
+        for line_end in ["", "\n", "\r\n"] {
+            std::fs::write(file.path(), line_end).unwrap();
+            assert!(key(None, Some(file.path())).unwrap_err().to_string().contains("is empty"), "{line_end:?}");
+            assert!(key(Some(line_end), None).unwrap_err().to_string().contains("the key is empty"), "{line_end:?}");
+            std::fs::write(file.path(), format!("a secret{line_end}")).unwrap();
+            assert_eq!(key(None, Some(file.path())).unwrap(), of("a secret"));
+        }
     }
 }
