@@ -108,7 +108,9 @@ impl Sink {
             return Err(failed(io::Error::new(io::ErrorKind::IsADirectory, "the snapshot's name is that of a folder")));
         }
         // A heap has secrets in it: for its owner alone, as Node writes its own snapshots.
-        let file = File::options().write(true).create(true).truncate(true).mode(0o600).open(&part).map_err(failed)?;
+        // What stands under that name already would keep its mode, or lead elsewhere. Where nothing does, that fails, as it should.
+        let _ = fs::remove_file(&part);
+        let file = File::options().write(true).create_new(true).mode(0o600).open(&part).map_err(failed)?;
         Ok(Sink { file, path: path.into(), part, bytes: 0, last: 0 })
     }
 
@@ -159,5 +161,44 @@ impl Sink {
             kept: "it is complete, but its name may not outlive a power failure".into(),
         })?;
         Ok(self.bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::{PermissionsExt, symlink};
+
+    #[test]
+    fn a_snapshot_goes_into_no_file_that_somebody_put_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, theirs) = (folder.path().join("a.heapsnapshot"), folder.path().join("theirs"));
+        let take = || {
+            let mut sink = Sink::create(&path).unwrap();
+            sink.write("{}").unwrap();
+            sink.finish().unwrap();
+            assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o7777, 0o600);
+        };
+        fs::write(&theirs, "").unwrap();
+        symlink(&theirs, part_of(&path)).unwrap();
+        take();
+        assert!(fs::read(&theirs).unwrap().is_empty());
+        fs::write(part_of(&path), "left from before").unwrap();
+        fs::set_permissions(part_of(&path), fs::Permissions::from_mode(0o644)).unwrap();
+        take();
+        assert_eq!(fs::read(&path).unwrap(), b"{}");
+    }
+
+    #[test]
+    fn a_full_disk_is_said() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.heapsnapshot");
+        let mut sink = Sink::create(&path).unwrap();
+        // It takes nothing.
+        sink.file = File::options().write(true).open("/dev/full").unwrap();
+        let error = sink.write("{}").unwrap_err();
+        let error = sink.abandon(error).to_string();
+        assert!(error.contains("No space left") && error.contains("nothing is kept"), "{error}");
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "no empty part is left");
     }
 }

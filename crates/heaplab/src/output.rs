@@ -71,8 +71,8 @@ pub fn write(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) ->
 ///
 /// # Errors
 /// As [`write()`].
-pub fn write_private(path: &Path, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    write_with_mode(path, false, 0o600, write)
+pub fn write_private(path: &Path, is_binary: bool, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
+    write_with_mode(path, is_binary, 0o600, write)
 }
 
 /// What a new file has, less the umask.
@@ -117,7 +117,9 @@ fn has_lost_its_reader(error: &anyhow::Error) -> bool {
 }
 
 fn write_file(path: &Path, mode: u32, write: impl FnOnce(&mut dyn Write) -> Result<()>) -> Result<()> {
-    let file = File::options().write(true).create(true).truncate(true).mode(mode).open(path);
+    // What somebody else may have put there would keep its mode, or lead elsewhere. Where nothing is, that fails, as it should.
+    let _ = fs::remove_file(path);
+    let file = File::options().write(true).create_new(true).mode(mode).open(path);
     let mut out = BufWriter::new(file.with_context(|| format!("cannot create {}", path.display()))?);
     write(&mut out)?;
     let file = out.into_inner().map_err(io::IntoInnerError::into_error).with_context(|| format!("cannot write {}", path.display()))?;
@@ -127,6 +129,7 @@ fn write_file(path: &Path, mode: u32, write: impl FnOnce(&mut dyn Write) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn a_file_appears_whole_or_not_at_all() {
@@ -145,5 +148,21 @@ mod tests {
         assert!(write(&folder, false, |_| Ok(())).is_err(), "a folder is not replaced");
         assert!(folder.is_dir());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn what_is_private_goes_into_no_file_that_somebody_put_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, theirs) = (folder.path().join("a"), folder.path().join("theirs"));
+        let hidden = folder.path().join(format!(".a.unfinished-{}", std::process::id()));
+        let is_private = || fs::metadata(&path).unwrap().permissions().mode() & 0o077 == 0;
+        fs::write(&theirs, "").unwrap();
+        std::os::unix::fs::symlink(&theirs, &hidden).unwrap();
+        write_private(&path, true, |out| Ok(out.write_all(b"secret")?)).unwrap();
+        assert!(fs::read(&theirs).unwrap().is_empty() && fs::read(&path).unwrap() == b"secret" && is_private());
+        fs::write(&hidden, "").unwrap();
+        fs::set_permissions(&hidden, fs::Permissions::from_mode(0o644)).unwrap();
+        write_private(&path, true, |out| Ok(out.write_all(b"secret")?)).unwrap();
+        assert!(is_private());
     }
 }

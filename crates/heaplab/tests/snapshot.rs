@@ -86,6 +86,12 @@ fn an_index_answers_for_its_file_alone() {
     let fresh = text(&heaplab(&["summary", "--index"], &path, &["--json"]));
     let index = files.path("a.heapsnapshot.index");
     let written = std::fs::read(&index).unwrap();
+    let rows = files.path("rows.parquet");
+    text(&heaplab(&["query"], &path, &["group type", "-o", rows.to_str().unwrap()]));
+    for private in [&index, &rows] {
+        let mode = std::os::unix::fs::PermissionsExt::mode(&std::fs::metadata(private).unwrap().permissions());
+        assert_eq!(mode & 0o077, 0, "{}: what has secrets is its owner's alone", private.display());
+    }
     assert_eq!(text(&heaplab(&["summary", "--index"], &path, &["--json"])), fresh);
     assert_eq!(text(&heaplab(&["summary"], &path, &["--json"])), fresh);
     std::fs::write(&path, unpacked("node20-names.heapsnapshot.gz")).unwrap();

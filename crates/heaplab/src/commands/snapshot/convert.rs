@@ -38,7 +38,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let rows = source.rows()?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;
-    output::write_private(&args.output, |out| {
+    output::write_private(&args.output, false, |out| {
         convert(&rows, target, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);

@@ -79,7 +79,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     file::analysed(&args.file, &args.reading, |analysis| {
         let answer = Answer::of(analysis, &plan);
         match &args.output {
-            Some(path) => output::write(path, true, |out| parquet::write(&answer, out)),
+            Some(path) => output::write_private(path, true, |out| parquet::write(&answer, out)),
             None if args.json => write_json(&answer),
             None => print!("{}", text(&answer)),
         }

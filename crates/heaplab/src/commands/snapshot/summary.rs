@@ -133,7 +133,7 @@ fn summary(args: &Args) -> Result<Summary> {
         return Ok(summary);
     }
     let summary = file::analysed(&args.file, &args.reading, |analysis| Ok(Summary::of(analysis)))?;
-    output::write(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
+    output::write_private(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
     Ok(summary)
 }
 

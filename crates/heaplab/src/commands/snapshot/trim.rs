@@ -57,7 +57,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let trimming = Trimming { objects: &objects, referrers_max: args.referrers };
     let bar = file::bar(args.reading.is_quiet(), "trimming")?;
     let mut trimmed = None;
-    output::write_private(&args.output, |out| {
+    output::write_private(&args.output, false, |out| {
         let (_, done) = trim(&rows, &analysis, &trimming, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
