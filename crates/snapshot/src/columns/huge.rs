@@ -4,7 +4,7 @@
 //! asking for one can cost far more than it saves: a kernel whose memory is in pieces moves pages together first, and a virtual machine that reports its
 //! free memory to its host (Linux reports it in just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
 //! where clearing it takes 0.1 ms. Neither can be known in advance, so it is measured: the first page of every few is touched
-//! at once and the thread's own time looked at. After a few slow ones the process asks for no more.
+//! at once and the thread's own time looked at. After a few slow ones the process asks for no more, and refuses those that it would get unasked.
 
 use super::Zero;
 
@@ -33,6 +33,11 @@ static SLOW: AtomicU32 = AtomicU32::new(0);
 /// Gives a column that is all zero, and has not been touched since it was allocated, huge pages.
 #[cfg(target_os = "linux")]
 pub fn back<T: Zero>(column: &mut [T]) {
+    back_while(column, &SLOW);
+}
+
+#[cfg(target_os = "linux")]
+fn back_while<T: Zero>(column: &mut [T], slow: &AtomicU32) {
     let values_a_page = PAGE_BYTES / size_of::<T>();
     let bytes = size_of_val(column);
     if bytes < FROM_BYTES {
@@ -40,7 +45,7 @@ pub fn back<T: Zero>(column: &mut [T]) {
     }
     let address = column.as_ptr() as usize;
     let (mut from, to) = whole_pages(address, bytes);
-    while from < to && SLOW.load(Ordering::Relaxed) < SLOW_MAX {
+    while from < to && slow.load(Ordering::Relaxed) < SLOW_MAX {
         let until = (from + PIECE_BYTES).min(to);
         advise(from, until, rustix::mm::Advice::LinuxHugepage);
         let first = (from - address).div_ceil(size_of::<T>());
@@ -48,20 +53,27 @@ pub fn back<T: Zero>(column: &mut [T]) {
             return;
         }
         if touch_ns(&mut column[first]) > CHEAP_NS {
-            SLOW.fetch_add(1, Ordering::Relaxed);
+            slow.fetch_add(1, Ordering::Relaxed);
             advise(from, until, rustix::mm::Advice::LinuxNoHugepage);
         }
         from = until;
     }
+    // Where the system gives huge pages to all that do not refuse them (`transparent_hugepage/enabled` is `always`).
+    advise(from, to, rustix::mm::Advice::LinuxNoHugepage);
 }
 
 /// The same for room of which nobody knows how much will be used: it is not touched, and goes by what other columns met.
 #[cfg(target_os = "linux")]
 pub fn reserve<T>(column: &mut Vec<T>) {
     let bytes = column.capacity() * size_of::<T>();
-    if bytes >= FROM_BYTES && SLOW.load(Ordering::Relaxed) == 0 {
-        let (from, to) = whole_pages(column.as_ptr() as usize, bytes);
-        advise(from, to, rustix::mm::Advice::LinuxHugepage);
+    if bytes < FROM_BYTES {
+        return;
+    }
+    let (from, to) = whole_pages(column.as_ptr() as usize, bytes);
+    match SLOW.load(Ordering::Relaxed) {
+        0 => advise(from, to, rustix::mm::Advice::LinuxHugepage),
+        SLOW_MAX.. => advise(from, to, rustix::mm::Advice::LinuxNoHugepage),
+        _ => {}
     }
 }
 
@@ -96,3 +108,40 @@ pub fn back<T: Zero>(_column: &mut [T]) {}
 
 #[cfg(not(target_os = "linux"))]
 pub fn reserve<T>(_column: &mut Vec<T>) {}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    /// What the kernel says of the mapping with that address: `nh` where it gets no huge pages. None where it says nothing.
+    fn flags(address: usize) -> Option<String> {
+        let maps = std::fs::read_to_string("/proc/self/smaps").ok()?;
+        let mut within = false;
+        for line in maps.lines() {
+            let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+            let ends = range.and_then(|(from, to)| Some((usize::from_str_radix(from, 16).ok()?, usize::from_str_radix(to, 16).ok()?)));
+            if let Some((from, to)) = ends {
+                within = (from..to).contains(&address);
+            } else if within && let Some(flags) = line.strip_prefix("VmFlags:") {
+                return Some(format!("{flags} "));
+            }
+        }
+        None
+    }
+
+    #[test]
+    fn what_is_slow_is_refused() {
+        let mut column = vec![0u8; 32 << 20];
+        back_while(&mut column, &AtomicU32::new(SLOW_MAX));
+        let (from, to) = whole_pages(column.as_ptr() as usize, column.len());
+        if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+            eprintln!("skipped: the kernel has no huge pages");
+            return;
+        }
+        let Some(first) = flags(from) else {
+            eprintln!("skipped: the kernel does not say how memory is backed");
+            return;
+        };
+        assert!(first.contains(" nh ") && flags(to - 1).is_some_and(|last| last.contains(" nh ")), "{first}");
+    }
+}
