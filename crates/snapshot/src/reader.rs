@@ -150,6 +150,7 @@ impl<'a> Reading<'a> {
         }
         cursor.expect(b'[', "a list")?;
         let (bytes, at) = (cursor.bytes, cursor.at);
+        let list = lists::List { bytes, at, instructions: options.instructions };
         let graph = &mut self.snapshot.graph;
         cursor.at = match place {
             1 => {
@@ -169,9 +170,9 @@ impl<'a> Reading<'a> {
                 (graph.edge_types, graph.edge_names, graph.edge_targets) = (edges.types, edges.names, edges.targets);
                 end
             }
-            3 => lists::trace_functions(bytes, at, header, &mut self.snapshot.traces, &mut self.trace_names)?,
-            5 => lists::samples(bytes, at, header, &mut self.snapshot.samples)?,
-            6 => lists::locations(bytes, at, header, &mut self.snapshot.locations)?,
+            3 => lists::trace_functions(&list, header, &mut self.snapshot.traces, &mut self.trace_names)?,
+            5 => lists::samples(&list, header, &mut self.snapshot.samples)?,
+            6 => lists::locations(&list, header, &mut self.snapshot.locations)?,
             _ => {
                 let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at), options.instructions)?;
                 self.snapshot.strings = Strings::new(bytes, found.starts, found.end);

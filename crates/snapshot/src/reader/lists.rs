@@ -2,9 +2,17 @@
 
 use super::cursor::Cursor;
 use super::ints::{self, Ints};
-use crate::ReadError;
 use crate::meta::{Header, field};
 use crate::snapshot::{Location, Sample, TraceFunction, TraceNode, Traces};
+use crate::{Instructions, ReadError};
+
+/// Where a list begins, and what it is read with.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct List<'a> {
+    pub bytes: &'a [u8],
+    pub at: usize,
+    pub instructions: Option<Instructions>,
+}
 
 /// Names that were read before the strings: the largest and where it stands.
 #[derive(Clone, Copy, Debug, Default)]
@@ -20,8 +28,8 @@ impl Names {
 }
 
 /// Calls `each` with the rows of a list of `fields` numbers each.
-fn rows(bytes: &[u8], at: usize, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
-    let mut ints = Ints::new(bytes, at, None);
+fn rows(list: &List, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
+    let mut ints = Ints::new(list.bytes, list.at, list.instructions);
     let width = fields.max(1);
     let mut buffer = vec![0; width * 64 + ints::FILL_ROOM];
     let (mut held, mut row) = (0, 0);
@@ -46,8 +54,8 @@ fn rows(bytes: &[u8], at: usize, fields: usize, mut each: impl FnMut(u64, &[u64]
 }
 
 /// A list that nothing here needs.
-fn skipped(bytes: &[u8], at: usize) -> Result<usize, ReadError> {
-    rows(bytes, at, 1, |_, _| Ok(()))
+fn skipped(list: &List) -> Result<usize, ReadError> {
+    rows(list, 1, |_, _| Ok(()))
 }
 
 /// A value that must fit 32 bits.
@@ -55,23 +63,24 @@ fn small(bytes: &[u8], at: usize, index: u64, value: u64, what: &str) -> Result<
     u32::try_from(value).map_err(|_| ReadError::at(bytes, ints::offset_of(bytes, at, index), format!("{what} below 2^32")))
 }
 
-pub(super) fn samples(bytes: &[u8], at: usize, header: &Header, samples: &mut Vec<Sample>) -> Result<usize, ReadError> {
+pub(super) fn samples(list: &List, header: &Header, samples: &mut Vec<Sample>) -> Result<usize, ReadError> {
     let fields = header.meta.sample_fields.as_deref().unwrap_or_default();
     let (Some(timestamp), Some(last)) = (field(fields, "timestamp_us"), field(fields, "last_assigned_id")) else {
-        return skipped(bytes, at);
+        return skipped(list);
     };
-    rows(bytes, at, fields.len(), |_, row| {
+    rows(list, fields.len(), |_, row| {
         samples.push(Sample { timestamp_us: row[timestamp], last_assigned_id: row[last] });
         Ok(())
     })
 }
 
-pub(super) fn locations(bytes: &[u8], at: usize, header: &Header, locations: &mut Vec<Location>) -> Result<usize, ReadError> {
+pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Location>) -> Result<usize, ReadError> {
+    let (bytes, at) = (list.bytes, list.at);
     let fields = header.meta.location_fields.as_deref().unwrap_or_default();
     let places = ["object_index", "script_id", "line", "column"].map(|name| field(fields, name));
-    let [Some(object), Some(script), Some(line), Some(column)] = places else { return skipped(bytes, at) };
+    let [Some(object), Some(script), Some(line), Some(column)] = places else { return skipped(list) };
     let node_fields = header.meta.node_fields.len() as u64;
-    rows(bytes, at, fields.len(), |number, row| {
+    rows(list, fields.len(), |number, row| {
         let index = |place: usize| number * fields.len() as u64 + place as u64;
         if !row[object].is_multiple_of(node_fields) || row[object] / node_fields >= header.node_count {
             let expected = format!("a multiple of {node_fields} below {}, the index of a node", header.node_count * node_fields);
@@ -87,17 +96,12 @@ pub(super) fn locations(bytes: &[u8], at: usize, header: &Header, locations: &mu
     })
 }
 
-pub(super) fn trace_functions(
-    bytes: &[u8],
-    at: usize,
-    header: &Header,
-    traces: &mut Traces,
-    names: &mut Names,
-) -> Result<usize, ReadError> {
+pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces, names: &mut Names) -> Result<usize, ReadError> {
+    let (bytes, at) = (list.bytes, list.at);
     let fields = &header.meta.trace_function_info_fields;
     let places = ["function_id", "name", "script_name", "script_id", "line", "column"].map(|name| field(fields, name));
-    let [Some(id), Some(name), Some(script_name), Some(script_id), Some(line), Some(column)] = places else { return skipped(bytes, at) };
-    let end = rows(bytes, at, fields.len(), |number, row| {
+    let [Some(id), Some(name), Some(script_name), Some(script_id), Some(line), Some(column)] = places else { return skipped(list) };
+    let end = rows(list, fields.len(), |number, row| {
         let index = |place: usize| number * fields.len() as u64 + place as u64;
         for place in [name, script_name] {
             if names.largest.is_none_or(|(largest, _)| row[place] > largest) {
