@@ -41,9 +41,16 @@ fn json(output: &Output) -> Value {
     serde_json::from_str(&text(output)).unwrap()
 }
 
+/// The file once more and other objects beside those: what a later snapshot has.
+fn later(path: &Path) -> Vec<u8> {
+    use heaplab_snapshot::rewrite::ladder;
+    let bytes = std::fs::read(path).unwrap();
+    ladder(&heaplab_snapshot::rows::Rows::find(&bytes).unwrap(), 2, Vec::new(), &mut |_, _| ()).unwrap().0
+}
+
 #[test]
 fn a_summary_has_devtools_classes() {
-    let (_files, path) = Files::with("node20-names");
+    let (files, path) = Files::with("node20-names");
     let answers: Value = serde_json::from_slice(&unpacked("node20-names.json.gz")).unwrap();
     let ours = json(&heaplab(&["summary"], &path, &["--json"]));
     assert_eq!((&ours["nodes"], &ours["total_bytes"]), (&answers["nodes"], &answers["total_bytes"]));
@@ -72,6 +79,21 @@ fn a_summary_has_devtools_classes() {
     }
     let nothing_new = json(&heaplab(&["summary"], &path, &["--json", "--since", path.to_str().unwrap()]));
     assert_eq!(nothing_new["classes"].as_array().unwrap().len(), 0);
+    let newer = files.path("newer.heapsnapshot");
+    std::fs::write(&newer, later(&path)).unwrap();
+    let swapped = heaplab(&["summary"], &path, &["--since", newer.to_str().unwrap()]);
+    let complaint = String::from_utf8_lossy(&swapped.stderr);
+    assert!(
+        swapped.status.code() == Some(1) && complaint.contains("has later ids") && complaint.contains("it is the newer one"),
+        "{swapped:?}"
+    );
+    // Whatever classes are shown, as many pass.
+    let passing = |class: &str| {
+        let shown = text(&heaplab(&["summary"], &newer, &["--since", path.to_str().unwrap(), "--class", class]));
+        shown.lines().find(|line| line.starts_with("of which ")).unwrap().to_owned()
+    };
+    assert_eq!(passing("none of this name"), passing("*"));
+    assert!(!passing("*").starts_with("of which 0 objects"), "{}", passing("*"));
     let wrong = heaplab(&["summary"], &path, &["--filter", "context:@3"]);
     assert!(String::from_utf8_lossy(&wrong.stderr).contains("is no native context; there are @"), "{wrong:?}");
     let wrong = heaplab(&["summary"], &path, &["--filter", "allocated-by:main"]);

@@ -121,6 +121,11 @@ impl Graph {
         (self.first_edges.partition_point(|first| *first <= edge) - 1) as Node
     }
 
+    /// The last id that an object of the language's heap has (those of its embedder are even): what came later has a larger one.
+    pub fn last_object_id(&self) -> u32 {
+        self.ids.iter().copied().filter(|id| id % 2 == 1).max().unwrap_or(0)
+    }
+
     /// The node with that id.
     pub fn node_by_id(&self, id: u32) -> Option<Node> {
         self.ids.iter().position(|other| *other == id).map(|node| node as Node)

@@ -131,12 +131,6 @@ impl Analysis<'_, '_> {
         })
     }
 
-    /// The last id that an object of the language's heap has (those of its embedder are even): what came later has a larger one.
-    pub fn last_object_id(&self) -> u32 {
-        let graph = &self.snapshot.graph;
-        graph.nodes().map(|node| graph.id(node)).filter(|id| id % 2 == 1).max().unwrap_or(0)
-    }
-
     /// The classes of the nodes that pass a filter: counts, sizes and distances of those alone. Indices are those of [`Analysis::classes`].
     pub fn filtered_classes(&self, filter: Filter) -> Vec<Class> {
         let selected = self.selected(filter);

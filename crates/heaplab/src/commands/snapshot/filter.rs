@@ -1,10 +1,10 @@
 //! The Summary's filters, as a user names them.
 
-use super::file::{self, Reading};
+use super::file::{Reading, Source};
 use super::pattern::object;
 use anyhow::{Context, Result, bail};
-use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, Class, Filter};
+use heaplab_snapshot::{Node, Snapshot};
 use std::fmt::Write;
 use std::path::Path;
 
@@ -22,7 +22,7 @@ pub enum Wanted {
     Named(Filter),
     /// Objects of the native context with this id.
     Context(u32),
-    /// Objects that this function allocated: a name, or one and its place as NAME:LINE:COLUMN.
+    /// Objects that this function allocated: a name, or one and its place.
     AllocatedBy(String),
 }
 
@@ -84,8 +84,12 @@ impl Wanted {
 
 /// What was allocated after an older snapshot of the same process was taken.
 pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
-    let after = file::analysed(older, reading, |older| Ok(older.last_object_id()))?;
-    Ok(Wanted::Named(Filter::Ids(after, analysis.last_object_id())))
+    let after = Source::open(older)?.read(reading)?.graph.last_object_id();
+    let until = analysis.snapshot().graph.last_object_id();
+    if after > until {
+        bail!("{} has later ids (up to {after}; here {until}): it is the newer one, or of another process", older.display());
+    }
+    Ok(Wanted::Named(Filter::Ids(after, until)))
 }
 
 fn listed(analysis: &Analysis, contexts: &[Node]) -> String {
@@ -95,30 +99,38 @@ fn listed(analysis: &Analysis, contexts: &[Node]) -> String {
     if names.is_empty() { "none".into() } else { names.join(", ") }
 }
 
-/// The function of that name, or of that name and place; its index in the trace functions.
+/// How a function can be named, the shortest first: NAME, NAME:LINE:COLUMN, "NAME SCRIPT:LINE:COLUMN" with the script's address or, where
+/// a page has loaded it twice, its number.
+fn forms(snapshot: &Snapshot, function: u32) -> [String; 4] {
+    let function = &snapshot.traces.functions[function as usize];
+    let (name, script) = (snapshot.strings.text(function.name), snapshot.strings.text(function.script_name));
+    let place = format!("{}:{}", function.line.wrapping_add(1), function.column.wrapping_add(1));
+    [name.to_string(), format!("{name}:{place}"), format!("{name} {script}:{place}"), format!("{name} {}:{place}", function.script_id)]
+}
+
+/// The function that is named so; its index in the trace functions.
 fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
     let snapshot = analysis.snapshot();
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
         bail!("the file does not tell who allocated what: take it while allocations are tracked");
     }
-    let name = |function: u32| snapshot.strings.text(snapshot.traces.functions[function as usize].name).into_owned();
-    let place = |function: u32| {
-        let function_info = &snapshot.traces.functions[function as usize];
-        format!("{}:{}:{}", name(function), function_info.line.wrapping_add(1), function_info.column.wrapping_add(1))
-    };
-    let fits = |function: &u32| name(*function) == wanted || place(*function) == wanted;
-    let found: Vec<u32> = sites.iter().map(|site| site.function).filter(fits).collect();
+    let found: Vec<(u32, [String; 4])> = sites
+        .iter()
+        .map(|site| (site.function, forms(snapshot, site.function)))
+        .filter(|(_, forms)| forms.iter().any(|form| form == wanted))
+        .collect();
     match found.as_slice() {
-        [one] => Ok(*one),
+        [(one, _)] => Ok(*one),
         [] => {
             let most = sites.first().context("a function that allocated")?.function;
-            bail!("no function {wanted:?} allocated; {:?} did most", name(most))
+            bail!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
         }
         several => {
             let mut text = format!("several functions are called {wanted:?}; name one with its place:");
-            for function in several.iter().take(LISTED_MAX) {
-                let _ = write!(text, "\n  allocated-by:{}", place(*function));
+            for (_, forms) in several.iter().take(LISTED_MAX) {
+                let is_only = |form: &&String| several.iter().filter(|(_, others)| others.contains(form)).count() == 1;
+                let _ = write!(text, "\n  allocated-by:{}", forms.iter().find(is_only).unwrap_or(&forms[3]));
             }
             bail!(text)
         }
@@ -128,6 +140,46 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heaplab_snapshot::analysis::Options;
+    use heaplab_snapshot::names::Hash;
+    use heaplab_snapshot::write::{Counts, Layout, Node as Row, Writer};
+
+    /// Functions of one name in a file: its script, the script's number, its line.
+    fn allocating(functions: &[(&str, u64, u64)]) -> Vec<u8> {
+        let counts = Counts { nodes: 1, edges: 0, trace_functions: functions.len() as u64 };
+        let mut writer = Writer::new(Vec::new(), Layout::node_20(), counts, Hash::Mixed).unwrap();
+        let [root, fill] = ["", "fill"].map(|name| writer.string(name).unwrap());
+        let scripts: Vec<_> = functions.iter().map(|(script, _, _)| writer.string(script).unwrap()).collect();
+        writer.node(&Row { edge_count: 0, ..Row::new(9, root, 1, 0) }).unwrap();
+        for (number, (_, script, line)) in functions.iter().enumerate() {
+            writer.trace_function_info(number as u64 + 1, fill, scripts[number], [*script, *line, 2]).unwrap();
+        }
+        writer.open_trace_node([1, 0, 1, 16]).unwrap();
+        for number in 1..functions.len() as u64 {
+            writer.open_trace_node([number + 1, number, 1, 16]).unwrap();
+            writer.close_trace_node().unwrap();
+        }
+        writer.close_trace_node().unwrap();
+        writer.finish().unwrap().0
+    }
+
+    #[test]
+    fn every_function_that_allocated_has_a_name_of_its_own() {
+        let bytes = allocating(&[("a.js", 5, 1), ("a.js", 5, 8), ("b.js", 6, 1), ("c.js", 7, 1), ("c.js", 8, 1)]);
+        let snapshot = Snapshot::read(&bytes).unwrap();
+        let analysis = Analysis::of(&snapshot, &Options::default());
+        let several = allocator(&analysis, "fill").unwrap_err().to_string();
+        let mut named: Vec<u32> = Vec::new();
+        for line in several.lines().skip(1) {
+            named.push(allocator(&analysis, line.trim().strip_prefix("allocated-by:").unwrap()).unwrap());
+        }
+        named.sort_unstable();
+        assert_eq!(named, [0, 1, 2, 3, 4], "{several}");
+        for form in ["fill:9:3", "fill a.js:2:3", "fill b.js:2:3", "fill 8:2:3"] {
+            assert!(several.contains(&format!("allocated-by:{form}\n")) || several.ends_with(form), "{form}: {several}");
+        }
+        assert!(allocator(&analysis, "full").unwrap_err().to_string().contains("no function \"full\" allocated"));
+    }
 
     #[test]
     fn filters_are_named_and_errors_list_them() {

@@ -77,7 +77,8 @@ Count only some objects, as DevTools' filters do:
   shared-context      of several
   no-context          of none
   ids:AFTER..UNTIL    with ids above the first and up to the second
-  allocated-by:NAME   allocated by a function (NAME or NAME:LINE:COLUMN), where allocations were tracked";
+  allocated-by:NAME   allocated by a function (NAME, NAME:LINE:COLUMN or
+                      'NAME SCRIPT:LINE:COLUMN'), where allocations were tracked";
 
 /// What classes are ordered by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -179,7 +180,8 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
         bytes(sums.system_bytes),
     );
     if filtered {
-        let (count, size) = classes.iter().fold((0, 0), |sum, (_, class)| (sum.0 + class.count, sum.1 + class.self_size));
+        // Whatever classes are shown.
+        let (count, size) = summary.classes.iter().fold((0, 0), |sum, class| (sum.0 + class.count, sum.1 + class.self_size));
         text.push_str(&format!("of which {} objects pass the filter, {} of their own\n\n", number(count), bytes(size)));
     }
     let mut table = Table::new(["count", "shallow", "retained", "distance", "class"]);
