@@ -15,9 +15,9 @@ use std::process::{Child, Command, Stdio};
 /// Standard input ends when heaplab is gone, or has put the link there itself. A second later every JVM that had found the pipe has opened it.
 const SCRIPT: &str = "trap '' HUP INT QUIT TERM
 while read -r _; do :; done
-[ -L \"$1/log\" ] && exec sleep 1
-[ -p \"$1/log\" ] || exit 0
-ln -s /dev/null \"$1/none\" && mv -f \"$1/none\" \"$1/log\" && sleep 1";
+[ -L log ] && exec sleep 1
+[ -p log ] || exit 0
+ln -s /dev/null none && mv -f none log && sleep 1";
 
 /// Removes what a keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
 pub fn remove_link(folder: &Path) {
@@ -48,7 +48,8 @@ impl Keeper {
         let (input, alive) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC).ok()?;
         let reader = reader.as_fd().try_clone_to_owned().ok()?;
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", SCRIPT, "heaplab-keeper"]).arg(folder).current_dir("/").process_group(0);
+        command.args(["-c", SCRIPT, "heaplab-keeper"]).arg(folder).current_dir(folder).process_group(0);
+        // It works in the folder itself: another that has the name later is not meant.
         // Nothing is written to its standard output: it is where the open pipe is kept.
         let child = command.stdin(Stdio::from(input)).stdout(Stdio::from(reader)).stderr(Stdio::null()).spawn().ok()?;
         Some(Keeper { child, alive: Some(alive), waits: true })
