@@ -109,7 +109,8 @@ pub fn back<T: Zero>(_column: &mut [T]) {}
 #[cfg(not(target_os = "linux"))]
 pub fn reserve<T>(_column: &mut Vec<T>) {}
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(target_os = "linux")]
+#[cfg(test)]
 mod tests {
     use super::*;
 
