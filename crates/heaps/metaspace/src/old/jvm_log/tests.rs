@@ -95,8 +95,7 @@ fn a_recording_names_the_line_that_it_cannot_read() {
     assert!(refused("a 3 10").starts_with("line 2"));
     let birth = "b 0 n s 0 0 512\n";
     assert!(refused(&format!("{birth}{birth}")).starts_with("line 3"), "two arenas of one number");
-    let (metaspace, _) = recording::replay(&event(&format!("{birth}a 0 1\na 0 1\nd 0 0\nd 0 1\n"))).unwrap();
-    metaspace.check_deep().expect("a word that is given back is as many as it took");
+    assert!(refused(&format!("{birth}a 0 1\na 0 1\nd 0 0\nd 0 1\n")).starts_with("line 5"), "less than a block's least is no block");
     let outlived = format!("{birth}a 0 20\nk 0\n{birth}d 0 0");
     assert!(refused(&outlived).starts_with("line 6"), "a block of the arena that had the number before");
 }
