@@ -345,7 +345,12 @@ mod tests {
 
     /// A process that ends with its standard input.
     fn process(arguments: &[String]) -> Child {
-        Command::new("/bin/sh").args(["-c", "read -r _", "jvm"]).args(arguments).stdin(Stdio::piped()).spawn().unwrap()
+        let child = Command::new("/bin/sh").args(["-c", "read -r _", "jvm"]).args(arguments).stdin(Stdio::piped()).spawn().unwrap();
+        // `spawn` returns when the old program is gone, a moment before the kernel knows the new one's arguments.
+        while proc_fs::arguments(child.id()).is_empty() {
+            std::thread::yield_now();
+        }
+        child
     }
 
     fn end(mut child: Child) {
