@@ -152,10 +152,9 @@ impl Metaspace11 {
         Some(ChunkPlace { node: node.serial, offset_bytes: chunk.address() - node.base, words: chunk.words() })
     }
 
-    /// As [`Metaspace11::allocate`], from the arena's current chunk only; for the sum of several requests. No sum of a JVM's is less
-    /// than a block's least, and what is given back must not be more than what was taken.
+    /// As [`Metaspace11::allocate`], from the arena's current chunk only and as many words as asked; for the sum of several requests.
     pub(super) fn bump(&mut self, id: ArenaId, words: usize) -> Option<NonNull<u8>> {
-        let block = self.arenas[id.0].as_mut()?.bump(Arena::raw_words(words))?;
+        let block = self.arenas[id.0].as_mut()?.bump(words)?;
         NonNull::new(std::ptr::with_exposed_provenance_mut(block))
     }
 
