@@ -1,7 +1,7 @@
 /* Counts a program's calls of the allocator, independently of the recorder: no ring, no unwinder, no clock, none of its code. Loaded
  * behind the recorder, so that both see the same run; counts lie in the file HEAPLAB_COUNT, mapped, so that the last free of the
- * process is in it too. The file is an array of 64-bit numbers: one a function (enum below), then one a size asked for.
- * See tests/counted_programs.rs. */
+ * process is in it too. The process that started last has that name: a file that another has mapped is left to it and never
+ * cut. The file is an array of 64-bit numbers: one a function (enum below), then one a size asked for. See tests/counted_programs.rs. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -26,7 +26,8 @@ static _Atomic uint64_t *mapped(void)
 {
     const char *path = counts ? NULL : getenv("HEAPLAB_COUNT");
     if (path) {
-        int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        unlink(path);
+        int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
         void *map = fd < 0 || ftruncate(fd, sizeof before_mapping) ? MAP_FAILED : mmap(NULL, sizeof before_mapping, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         close(fd);
         if (map != MAP_FAILED) {
