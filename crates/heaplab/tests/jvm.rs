@@ -87,32 +87,27 @@ fn the_report_is_what_jcmd_says() {
     let bundle = folder.path().join("loaders.heaplab");
     let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["600", "10", "0"]);
     let jcmd = || {
-        std::thread::sleep(Duration::from_millis(400));
+        std::thread::sleep(Duration::from_millis(300));
         let output = Command::new("jcmd").args([&under_way.jvm.to_string(), "VM.metaspace", "by-chunktype"]).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
-    // The first one makes the JVM load what answers.
-    let _ = jcmd();
-    let judge = jcmd();
-    std::thread::sleep(Duration::from_millis(1500));
+    // The first one makes the JVM load what answers; then nothing runs in it, and sooner or later it says the same twice.
+    let mut judge = jcmd();
+    for attempt in 0.. {
+        let again = jcmd();
+        if std::mem::replace(&mut judge, again) == judge {
+            break;
+        }
+        assert!(attempt < 50, "the JVM does not come to rest: {judge}");
+    }
+    let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "at rest"]).output().unwrap();
+    assert!(marked.status.success(), "{}", text(&marked.stderr));
     let output = under_way.end();
     assert!(output.status.success(), "{}", text(&output.stderr));
 
-    // The longest time in which nothing happened is the one after jcmd.
-    let recorded = Bundle::open(&bundle).unwrap();
-    recorded.verify().unwrap();
-    let (mut last, mut longest) = (0, (0, 0));
-    let mut events = recorded.events(Selection::default()).unwrap();
-    events
-        .for_each(|event| {
-            longest = longest.max((event.time_ns - last, last));
-            last = event.time_ns;
-            Ok(())
-        })
-        .unwrap();
-    let moment = format!("{}ns", longest.1 + longest.0 / 2);
-    let report = heaplab().arg("report").arg(&bundle).args(["--at", &moment]).output().unwrap();
+    Bundle::open(&bundle).unwrap().verify().unwrap();
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).output().unwrap();
     let report = text(&report.stdout);
 
     // "Total Usage" by level: the totals of each space, then of both.
@@ -215,7 +210,7 @@ fn marks_name_moments_of_a_jvm() {
     let marks: Vec<_> = recorded.tables().marks.iter().map(|mark| (mark.name.as_str(), mark.process)).collect();
     assert_eq!(marks, [("loaded", Some(0)), ("asked", None)]);
     let times: Vec<u64> = recorded.tables().marks.iter().map(|mark| mark.time_ns).collect();
-    assert!(times[1] - times[0] > 250_000_000 && times[1] < recorded.meta().duration_ns, "{times:?}");
+    assert!(times[0] < times[1] && times[1] < recorded.meta().duration_ns, "{times:?}");
     let report = |moments: &[&str]| text(&heaplab().arg("report").arg(&bundle).args(moments).output().unwrap().stdout);
     assert!(report(&["--at", "loaded"]).contains("The metaspace at loaded ("), "{}", report(&["--at", "loaded"]));
     let models = report(&["--model", "metaspace:jdk11", "--model", "metaspace:jdk17", "--at", "loaded"]);
@@ -299,7 +294,7 @@ fn what_a_killed_heaplab_had_read_is_recovered() {
     let link = std::env::temp_dir().join(format!("heaplab-jvm-{}-0/log", under_way.heaplab.id()));
     let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "loaded"]).output().unwrap();
     assert!(marked.status.success(), "{}", text(&marked.stderr));
-    std::thread::sleep(Duration::from_millis(500));
+    std::thread::sleep(Duration::from_secs(2));
     under_way.heaplab.kill().unwrap();
     under_way.heaplab.wait().unwrap();
     std::thread::sleep(Duration::from_millis(300));
@@ -307,7 +302,7 @@ fn what_a_killed_heaplab_had_read_is_recovered() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let out = under_way.out;
     std::thread::spawn(move || sender.send(out.lines().map_while(Result::ok).collect::<Vec<_>>()));
-    let rest = receiver.recv_timeout(Duration::from_secs(60)).expect("no JVM waits for a heaplab that is gone");
+    let rest = receiver.recv_timeout(Duration::from_secs(300)).expect("no JVM waits for a heaplab that is gone");
     assert_eq!(rest.last().map(String::as_str), Some("over"), "{rest:?}");
 
     assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/dev/null"));

@@ -103,11 +103,11 @@ fn a_terminal_is_told_how_far_it_is() {
         let id = until(client, "HeapProfiler.takeHeapSnapshot", &mut || 0).unwrap();
         for step in 1..=4 {
             progress(client, step * 25_000);
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(600));
         }
         for piece in ["{\"snapshot\":", "0", "}"] {
             client.chunk(piece);
-            std::thread::sleep(Duration::from_millis(200));
+            std::thread::sleep(Duration::from_millis(600));
         }
         answer(client, id);
     });
@@ -252,7 +252,7 @@ fn a_watch_that_is_interrupted_leaves_a_part_and_no_name() {
         let found = names(folder.path()).into_iter().find(|name| name.ends_with(".part"));
         match found.filter(|name| std::fs::metadata(folder.path().join(name)).is_ok_and(|part| part.len() > 0)) {
             Some(name) => break name,
-            None => assert!(started.elapsed() < Duration::from_secs(60), "nothing came"),
+            None => assert!(started.elapsed() < Duration::from_secs(300), "nothing came"),
         }
     };
     // Not by SIGINT, which whatever runs these tests in the background may have told its children to ignore.

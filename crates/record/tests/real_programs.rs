@@ -9,7 +9,7 @@ use heaplab_trace::{Flags, Op};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 #[test]
 fn every_event_of_a_counting_program_is_there() {
@@ -209,16 +209,21 @@ fn a_recording_that_leaves_children_leaves_them_alone() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
     let counts = folder.path().join("counts");
-    let script = "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; sleep 0.3; exit 4";
+    let script = "\"$0\" \"$1\" 0 & echo $! > \"$1.pid\"; while [ ! -s \"$1\" ]; do sleep 0.1; done; sleep 0.3; exit 4";
     let options = Options { detach_children: true, ..options(folder.path(), &[&"sh", &"-c", &script, &program, &counts]) };
     let recording = record(&options);
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(4));
     let child: u32 = std::fs::read_to_string(folder.path().join("counts.pid")).unwrap().trim().parse().unwrap();
     let at_end = counted(&counts)[0];
-    std::thread::sleep(Duration::from_millis(200));
-    let later = counted(&counts)[0];
+    let asked = Instant::now();
+    let later = loop {
+        let later = counted(&counts)[0];
+        if later > at_end {
+            break later;
+        }
+        assert!(asked.elapsed() < Duration::from_secs(60), "it does not run on: {at_end}");
+    };
     heaplab_record::signals::send(child, libc::SIGKILL);
-    assert!(later > at_end, "it runs on: {at_end} {later}");
     let row = recording.tables.processes.iter().rposition(|process| process.pid == child).expect("the child's row");
     assert_eq!(recording.tables.processes[row].ended, Ended::Unknown);
     let seen = counted_events(&recording.events);

@@ -29,7 +29,7 @@ fn browser(profile: &Path) -> (Browser, String) {
         .spawn()
         .unwrap();
     let browser = Browser(child);
-    let until = Instant::now() + Duration::from_secs(30);
+    let until = Instant::now() + Duration::from_secs(120);
     while Instant::now() < until {
         // Two lines: the port and the browser's own target.
         if let Ok(text) = std::fs::read_to_string(profile.join("DevToolsActivePort"))
@@ -39,7 +39,7 @@ fn browser(profile: &Path) -> (Browser, String) {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("chromium told no port within 30 s");
+    panic!("chromium told no port within 120 s");
 }
 
 #[test]
@@ -50,7 +50,7 @@ fn a_page_is_found_by_its_title() {
     let folder = tempfile::tempdir().unwrap();
     let (_browser, address) = browser(&folder.path().join("profile"));
     let options = Options::default();
-    let until = Instant::now() + Duration::from_secs(20);
+    let until = Instant::now() + Duration::from_secs(120);
     let endpoint = loop {
         match Endpoint::at(&address, Some("shop"), &options) {
             Ok(endpoint) => break endpoint,

@@ -6,11 +6,16 @@ use heaplab_capture::{CaptureError, Connection, Endpoint, MESSAGE_BYTES_LIMIT, O
 use std::path::Path;
 use std::time::Duration;
 
-const QUICK: Options = Options { connect: Duration::from_secs(5), silence: Duration::from_millis(300) };
+/// Longer than a busy machine keeps a thread waiting.
+const PATIENT: Options = Options { connect: Duration::from_secs(60), silence: Duration::from_secs(60) };
 
 fn take_from(url: &str, path: &Path) -> Result<take::Taken, CaptureError> {
-    let endpoint = Endpoint::at(url, None, &QUICK)?;
-    let mut connection = Connection::open(&endpoint, &QUICK)?;
+    take_with(PATIENT, url, path)
+}
+
+fn take_with(options: Options, url: &str, path: &Path) -> Result<take::Taken, CaptureError> {
+    let endpoint = Endpoint::at(url, None, &options)?;
+    let mut connection = Connection::open(&endpoint, &options)?;
     take::take(&mut connection, path, Request::default(), &mut |_| {})
 }
 
@@ -41,6 +46,10 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
 
 /// What a capture of a target that does `end` after its first chunk says, and what it leaves.
 fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
+    cut_with(PATIENT, end)
+}
+
+fn cut_with(options: Options, end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
     let (url, served) = serve(|client| {
         client.command();
         client.say(r#"{"id":1,"result":{}}"#);
@@ -51,7 +60,7 @@ fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
     std::fs::write(&path, "an older one").unwrap();
-    let error = take_from(&url, &path).unwrap_err();
+    let error = take_with(options, &url, &path).unwrap_err();
     served.join().unwrap();
     let older = std::fs::read_to_string(&path).unwrap() == "an older one";
     (error.to_string(), std::fs::read_to_string(part_of(&path)).ok(), older)
@@ -63,7 +72,8 @@ fn what_came_before_the_end_is_kept_beside_the_older_file() {
     let (error, part, older) = cut(|_| {});
     assert!(error.contains("closed the connection") && error.contains("the 12 bytes that came are in"), "{error}");
     assert_eq!((part, older), (kept.clone(), true));
-    let (error, part, _) = cut(|_| std::thread::sleep(Duration::from_secs(1)));
+    let silence = Duration::from_secs(2);
+    let (error, part, _) = cut_with(Options { silence, ..PATIENT }, |client| while client.frame().is_some() {});
     assert!(error.contains("nothing was heard"), "{error}");
     assert_eq!(part, kept);
     let (error, part, _) = cut(|client| client.say(r#"{"id":2,"result":{}}"#));
