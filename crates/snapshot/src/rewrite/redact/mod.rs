@@ -14,6 +14,7 @@
 
 mod evidence;
 mod identifiers;
+mod pairs;
 mod stand_in;
 
 pub use identifiers::Identifiers;
@@ -25,6 +26,7 @@ use crate::names::{Hash, StringId, StringsStorage};
 use crate::rows::Rows;
 use crate::write::{EDGE_TYPES, EdgeName, Layout, NODE_TYPES, Node, Writer, Written};
 use evidence::collect_identifiers;
+use pairs::{Pair, Paired};
 use stand_in::StandIns;
 use std::io::Write;
 
@@ -119,6 +121,7 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
         strings: &strings,
         of_file,
         stand_ins: StandIns::new(redaction.key, &strings),
+        paired: Paired::of(&strings),
         keep: redaction.keep,
         identifiers: &identifiers,
         decided: std::array::from_fn(|_| vec![UNDECIDED; strings.len()]),
@@ -129,7 +132,9 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
     let mut writer = Writer::with_strings(sink, layout(rows), rows.counts, StringsStorage::new(Hash::Mixed))?;
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
-        let name = names.of(writer.strings(), node.name, roles.node[usize::from(node.node_type)])?;
+        let role = roles.node[usize::from(node.node_type)];
+        names.paired.meet(node.id, role, node.name);
+        let name = names.of(writer.strings(), node.name, role)?;
         writer.node(&Node { name, ..node })?;
         ticker.tick();
     }
@@ -193,6 +198,8 @@ struct Names<'a> {
     strings: &'a StringsStorage,
     of_file: Vec<StringId>,
     stand_ins: StandIns<'a>,
+    /// Nodes that names of WeakMap pairs speak of. Such names are of edges, which stand behind the nodes.
+    paired: Paired,
     keep: Keep,
     identifiers: &'a Identifiers,
     decided: [Vec<StringId>; ROLES],
@@ -262,25 +269,23 @@ impl Names<'_> {
         }
     }
 
-    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X is a class or an element with its attributes. Y may be what a
-    /// string says, which nothing in the name tells: it stays only where it is a name of the runtime's own.
+    /// "N / part of key (X @id) -> value (Y @id) pair in WeakMap (table @id)". X and Y are what the nodes of those ids are called: each is decided as its
+    /// node's name is, so that a class that stays there stays here. What is no such node's name stays only where it is the runtime's own.
     fn weak_map_pair(&mut self, original: &[u8]) -> Result<(), RewriteError> {
-        let Some([number, key, between, value, end]) = pair_parts(original) else {
+        let Some(pair) = Pair::of(original) else {
             return Ok(self.stand_ins.of(original, &mut self.text)?);
         };
-        self.text.extend_from_slice(number);
-        if self.identifiers.is_own(key) || (identifiers::is_identifier(key) && self.may_stay(key, Role::Class)) {
-            self.text.extend_from_slice(key);
-        } else {
-            self.stand_ins.of(key, &mut self.text)?;
+        self.text.extend_from_slice(pair.number);
+        for (side, behind) in [(&pair.key, pair.between), (&pair.value, pair.end)] {
+            let role = self.paired.role(side, |name| self.strings.bytes_of(self.of_file[name.0 as usize]));
+            match role {
+                _ if self.identifiers.is_own(side.name) => self.text.extend_from_slice(side.name),
+                // A pair named as a pair is no name that V8 gives.
+                Some(role) if !is_weak_map_pair(side.name) => self.decide(side.name, role)?,
+                _ => self.stand_ins.of(side.name, &mut self.text)?,
+            }
+            self.text.extend_from_slice(behind);
         }
-        self.text.extend_from_slice(between);
-        if self.identifiers.is_own(value) {
-            self.text.extend_from_slice(value);
-        } else {
-            self.stand_ins.of(value, &mut self.text)?;
-        }
-        self.text.extend_from_slice(end);
         Ok(())
     }
 
@@ -304,30 +309,6 @@ impl Names<'_> {
         self.text.push(b'>');
         Ok(())
     }
-}
-
-/// The name of a pair cut before and behind X and Y, so that the parts between are fixed words and ids. None where it is anything else, or can be
-/// read in two ways.
-fn pair_parts(name: &[u8]) -> Option<[&[u8]; 5]> {
-    const KEY: &[u8] = b" / part of key (";
-    const VALUE: &[u8] = b" -> value (";
-    // Where " @id)" begins, at the end of a text.
-    let id = |text: &[u8]| {
-        let inner = text.strip_suffix(b")")?;
-        let digits = inner.iter().rev().take_while(|byte| byte.is_ascii_digit()).count();
-        let at = inner.len() - digits;
-        std::str::from_utf8(&inner[at..]).ok()?.parse::<u32>().ok()?;
-        inner[..at].strip_suffix(b" @").map(<[u8]>::len)
-    };
-    let value_end = id(name[..id(name)?].strip_suffix(b" pair in WeakMap (table")?)?;
-    let digits = name.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    std::str::from_utf8(&name[..digits]).ok()?.parse::<u32>().ok()?;
-    let key = digits + name[digits..value_end].strip_prefix(KEY).map(|_| KEY.len())?;
-    let mut values = memchr::memmem::find_iter(&name[key..value_end], VALUE);
-    let (key_close, None) = (key + values.next()?, values.next()) else { return None };
-    let key_end = key + id(&name[key..key_close])?;
-    let value = key_close + VALUE.len();
-    Some([&name[..key], &name[key..key_end], &name[key_end..value], &name[value..value_end], &name[value_end..]])
 }
 
 /// "(ArrayConcat builtin)", "ArrayConcat (builtin)": V8's own code.
