@@ -1,15 +1,29 @@
 //! An ELF file with its debug information: any bytes, taken as program, separate debug file and shared debug file at once; what they say of
-//! addresses spread over the code, the data and beyond both.
+//! addresses spread over the code, the data and beyond both. Symbols packed into it (`.gnu_debugdata`) are unpacked and asked too, and
+//! bytes that begin as an xz stream are unpacked as such.
 
 #![no_main]
 
-use heaplab_symbols::{Image, Resolver};
+use heaplab_symbols::{Image, Resolver, unpack_symbols};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
+    if data.starts_with(b"\xfd7zXZ\0") {
+        if let Ok(unpacked) = unpack_symbols(data) {
+            assert!(unpacked.len() <= (256 * data.len()).max(1 << 20), "bounded");
+        }
+        return;
+    }
     let Ok(image) = Image::parse(data.to_vec()) else { return };
     image.checksum();
-    let mut resolver = Resolver::new(&image, Some(&image), Some(&image));
+    ask(&image, &image);
+    if let Some(Ok(packed)) = image.mini_debug_information() {
+        ask(&image, &packed);
+    }
+});
+
+fn ask(image: &Image, separate: &Image) {
+    let mut resolver = Resolver::new(image, Some(separate), Some(image));
     // Where the code of the seeds lies: an object file, a shared object, a program.
     let code = [0, 0x1000, 0x40_0000];
     let near = code.into_iter().flat_map(|start| (start..start + 0x200).step_by(9));
@@ -19,4 +33,4 @@ fuzz_target!(|data: &[u8]| {
         }
     }
     assert!(resolver.problems().len() <= 4, "one for each table and the debug information: {:?}", resolver.problems());
-});
+}

@@ -22,6 +22,9 @@ pub enum SymbolError {
     /// The debug information is damaged.
     #[error("damaged debug information: {0}")]
     Dwarf(String),
+    /// The compressed symbols inside the file are damaged, or not of this file.
+    #[error("the symbols in .gnu_debugdata are not used: {0}")]
+    Mini(String),
     /// A compressed section claims more bytes than a file of this length can hold in earnest.
     #[error("section {section} claims {claimed_bytes} bytes when decompressed; at most {limit_bytes} are believed in this file")]
     TooLarge {

@@ -1,9 +1,10 @@
 //! One ELF file in memory: its identity, its links to debug files, and its debug sections, decompressed where they are
-//! compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd).
+//! compressed (`.zdebug_*`, `SHF_COMPRESSED` with zlib or zstd). The sections of split DWARF (`.debug_*.dwo`, and the index
+//! of a package) are read in the same way.
 //!
 //! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
 
-use crate::{SymbolError, symbol_table::SymbolTable};
+use crate::{SymbolError, mini, symbol_table::SymbolTable};
 use addr2line::gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
 use object::{CompressionFormat, Object, ObjectSection, SectionFlags};
 use std::{
@@ -54,7 +55,7 @@ pub struct Image {
     build_id: Option<BuildId>,
     debug_link: Option<(Vec<u8>, u32)>,
     alternate_link: Option<(Vec<u8>, BuildId)>,
-    decompressed: Vec<(SectionId, Vec<u8>)>,
+    decompressed: Vec<(&'static str, Vec<u8>)>,
 }
 
 impl fmt::Debug for Image {
@@ -101,14 +102,35 @@ impl Image {
 
     /// Whether it has debug information on functions (and not only line tables or symbols).
     pub fn has_debug_information(&self) -> bool {
-        self.file().is_ok_and(|file| self.section(&file, SectionId::DebugInfo).is_some_and(|bytes| !bytes.is_empty()))
+        self.file().is_ok_and(|file| self.section(&file, SectionId::DebugInfo.name()).is_some_and(|bytes| !bytes.is_empty()))
+    }
+
+    /// The ELF file inside it that has the symbols its own tables lack (`.gnu_debugdata`, called MiniDebugInfo): `None` if
+    /// there is none.
+    ///
+    /// # Errors
+    /// It is damaged, expands beyond bounds, or is the one of another build.
+    pub fn mini_debug_information(&self) -> Option<Result<Image, SymbolError>> {
+        let file = self.file().ok()?;
+        let section = file.section_by_name(".gnu_debugdata")?;
+        let inner = section.data().map_err(elf).and_then(mini::unpack).and_then(Image::parse);
+        Some(inner.and_then(|inner| match (inner.build_id(), self.build_id()) {
+            (Some(found), Some(wanted)) if found != wanted => {
+                Err(SymbolError::Mini(format!("they are those of another build (build id {found})")))
+            }
+            _ => Ok(inner),
+        }))
     }
 
     /// The debug sections, for reading.
     pub(crate) fn dwarf(&self) -> Result<Dwarf<Slice<'_>>, SymbolError> {
+        self.load(|id| Some(id.name()))
+    }
+
+    fn load(&self, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<Dwarf<Slice<'_>>, SymbolError> {
         let file = self.file()?;
-        let endian = if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
-        Dwarf::load(|id| Ok(Slice::new(self.section(&file, id).unwrap_or_default(), endian)))
+        let section = |id| name(id).and_then(|name| self.section(&file, name)).unwrap_or_default();
+        Dwarf::load(|id| Ok(Slice::new(section(id), endian(&file))))
     }
 
     /// The symbol tables.
@@ -128,32 +150,36 @@ impl Image {
         object::File::parse(&**self.bytes).map_err(elf)
     }
 
-    fn section<'a>(&'a self, file: &object::File<'a>, id: SectionId) -> Option<&'a [u8]> {
-        if !SECTIONS.contains(&id) {
+    fn section<'a>(&'a self, file: &object::File<'a>, name: &str) -> Option<&'a [u8]> {
+        if !section_names().any(|known| known == name) {
             return None;
         }
-        let decompressed = self.decompressed.iter().find(|(present, _)| *present == id);
-        decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| file.section_by_name(id.name())?.data().ok())
+        let decompressed = self.decompressed.iter().find(|(present, _)| *present == name);
+        decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| file.section_by_name(name)?.data().ok())
     }
 }
 
+fn endian(file: &object::File<'_>) -> RunTimeEndian {
+    if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
+}
+
 /// The sections that are compressed, decompressed, within bounds.
-fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionId, Vec<u8>)>, SymbolError> {
+fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(&'static str, Vec<u8>)>, SymbolError> {
     let mut left_bytes = file_bytes.saturating_mul(EXPANSION_MAX).max(EXPANSION_MIN_BYTES);
     let mut sections = Vec::new();
-    for id in SECTIONS {
-        let Some(section) = file.section_by_name(id.name()) else { continue };
+    for name in section_names() {
+        let Some(section) = file.section_by_name(name) else { continue };
         let compressed = section.compressed_data().map_err(elf)?;
         if compressed.format == CompressionFormat::None {
             continue;
         }
         let claimed_bytes = compressed.uncompressed_size;
         if claimed_bytes > left_bytes {
-            return Err(SymbolError::TooLarge { section: id.name().into(), claimed_bytes, limit_bytes: left_bytes });
+            return Err(SymbolError::TooLarge { section: name.into(), claimed_bytes, limit_bytes: left_bytes });
         }
         left_bytes -= claimed_bytes;
         if let Cow::Owned(bytes) = compressed.decompress().map_err(elf)? {
-            sections.push((id, bytes));
+            sections.push((name, bytes));
         }
     }
     Ok(sections)
@@ -173,6 +199,21 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugStrOffsets,
     SectionId::DebugTypes,
 ];
+
+/// Those of them that files of split DWARF have under a name of their own, and the index of a package.
+const SPLIT_SECTIONS: [SectionId; 7] = [
+    SectionId::DebugAbbrev,
+    SectionId::DebugInfo,
+    SectionId::DebugLine,
+    SectionId::DebugRngLists,
+    SectionId::DebugStr,
+    SectionId::DebugStrOffsets,
+    SectionId::DebugCuIndex,
+];
+
+fn section_names() -> impl Iterator<Item = &'static str> {
+    SECTIONS.iter().map(|id| id.name()).chain(SPLIT_SECTIONS.iter().filter_map(|id| id.dwo_name()))
+}
 
 fn elf(error: object::Error) -> SymbolError {
     SymbolError::Elf(error.to_string())

@@ -5,7 +5,8 @@
 //!
 //! Three layers, each usable without the ones below it in this list:
 //! - [`Image`] and [`Resolver`]: bytes of ELF files in, names out. No I/O.
-//! - [`locate`]: which files on this machine belong to a module, by build id, `.gnu_debuglink` and `.gnu_debugaltlink`.
+//! - [`locate`]: which files on this machine belong to a module, by build id, `.gnu_debuglink` and `.gnu_debugaltlink`,
+//!   and the symbols inside it (`.gnu_debugdata`).
 //! - [`resolve_module`]: both together, for all addresses of one module at once, so that at most one module's debug
 //!   information is in memory.
 //!
@@ -34,6 +35,7 @@ mod demangle;
 mod error;
 mod image;
 pub mod locate;
+mod mini;
 mod module;
 mod resolver;
 mod symbol_table;
@@ -42,5 +44,6 @@ pub use demangle::demangle;
 pub use error::SymbolError;
 pub use image::{BuildId, Image};
 pub use locate::{Located, Options};
+pub use mini::unpack as unpack_symbols;
 pub use module::{ModuleReport, resolve_module};
 pub use resolver::{Place, Resolver};

@@ -3,6 +3,12 @@
 //! The places and their order are gdb's ("Debugging Information in Separate Files"): by build id below each debug
 //! directory, then by `.gnu_debuglink` beside the module, in its `.debug`, and below each debug directory. A file found by
 //! build id must have it; one found by name must have the module's build id or the link's checksum.
+//!
+//! - `.gnu_debugdata` (symbols inside the module itself) is opened where the module has no debug information and no debug
+//!   file was found.
+//! - `.gnu_debugaltlink` (what dwz took out of several debug files into one) is looked for under the name it has, which is
+//!   relative to the real folder of the file with the link; by build id below each debug directory; and, for a name with
+//!   `/.dwz/` in it, as the part from there on below each debug directory. Wherever it is, it must have the link's build id.
 
 use crate::{BuildId, Image, SymbolError};
 use std::{
@@ -33,8 +39,10 @@ pub struct Located {
     pub image: Image,
     /// Its separate debug file, and where it was.
     pub debug: Option<(Image, PathBuf)>,
-    /// The file that the debug file shares with others.
-    pub alternate: Option<Image>,
+    /// The symbols packed into the module, where there is nothing better.
+    pub embedded: Option<Image>,
+    /// The file that the debug file shares with others, and where it was.
+    pub alternate: Option<(Image, PathBuf)>,
     /// What was looked for and not found, or found and not used, each a sentence.
     pub notes: Vec<String>,
 }
@@ -80,16 +88,33 @@ pub fn locate(image: Image, path: &Path, options: &Options) -> Located {
             }
         })
     };
+    let has_better = debug.is_some() || image.has_debug_information();
+    let embedded =
+        image.mini_debug_information().filter(|_| !has_better).and_then(|found| found.map_err(|error| notes.push(error.to_string())).ok());
     let (linked, linked_path) = debug.as_ref().map_or((&image, path), |(debug, path)| (debug, path.as_path()));
-    let alternate = linked.alternate_link().and_then(|(name, id)| {
-        let found = alternate_candidates(name, id, linked_path, options)
-            .find_map(|candidate| open(&candidate).ok().filter(|found| found.build_id() == Some(id)));
-        if found.is_none() {
-            notes.push(format!("the shared debug file {} (build id {id}) is missing", String::from_utf8_lossy(name)));
+    let alternate = linked.alternate_link().and_then(|(name, id)| alternate(name, id, linked_path, options, &mut notes));
+    Located { image, debug, embedded, alternate, notes }
+}
+
+/// The shared debug file `name` of the build `id` that the file at `linked` refers to.
+fn alternate(name: &[u8], id: &BuildId, linked: &Path, options: &Options, notes: &mut Vec<String>) -> Option<(Image, PathBuf)> {
+    let known = notes.len();
+    for candidate in alternate_candidates(name, id, linked, options) {
+        match open(&candidate) {
+            Ok(found) if found.build_id() == Some(id) => {
+                notes.truncate(known);
+                return Some((found, candidate));
+            }
+            Ok(_) => notes.push(format!("{} is the shared debug file of another build", candidate.display())),
+            Err(SymbolError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {}
+            Err(error) => notes.push(format!("{}: {error}", candidate.display())),
         }
-        found
-    });
-    Located { image, debug, alternate, notes }
+    }
+    notes.push(format!(
+        "the shared debug file {} (build id {id}) is missing, and with it the names that it holds",
+        String::from_utf8_lossy(name)
+    ));
+    None
 }
 
 /// The debug file of the build `id`, for a module that is no longer there.
@@ -125,13 +150,21 @@ fn candidates(image: &Image, path: &Path, options: &Options) -> impl Iterator<It
 }
 
 fn alternate_candidates(name: &[u8], id: &BuildId, linked: &Path, options: &Options) -> impl Iterator<Item = PathBuf> {
-    let folder = linked.parent().unwrap_or(Path::new("/"));
-    let mut places = vec![folder.join(OsStr::from_bytes(name))];
+    let real = linked.canonicalize().unwrap_or_else(|_| linked.into());
+    let mut places = vec![real.parent().unwrap_or(Path::new("/")).join(OsStr::from_bytes(name))];
     places.extend(options.debug_dirs.iter().filter_map(|dir| Some(dir.join(by_build_id(id)?))));
-    if let Some(file) = Path::new(OsStr::from_bytes(name)).file_name() {
-        places.extend(options.debug_dirs.iter().map(|dir| dir.join(".dwz").join(file)));
+    if let Some(below) = below_dwz(name) {
+        places.extend(options.debug_dirs.iter().map(|dir| dir.join(".dwz").join(below)));
     }
     places.into_iter()
+}
+
+/// What follows `/.dwz/` in the name of a shared debug file, such as `x86_64-linux-gnu/coreutils.debug`; only downwards.
+fn below_dwz(name: &[u8]) -> Option<&Path> {
+    let at = name.windows(6).position(|window| window == b"/.dwz/")?;
+    let below = Path::new(OsStr::from_bytes(&name[at + b"/.dwz/".len()..]));
+    let is_downwards = below.components().all(|part| matches!(part, std::path::Component::Normal(_)));
+    (is_downwards && below.file_name().is_some()).then_some(below)
 }
 
 /// `.build-id/xx/yyyy.debug`.
@@ -171,6 +204,15 @@ mod tests {
         assert!(is_plain_name(b"app.debug"));
         for name in [&b""[..], b"..", b"../etc/passwd", b"/etc/passwd", b"a\0b"] {
             assert!(!is_plain_name(name));
+        }
+    }
+
+    #[test]
+    fn shared_debug_files_keep_their_folders_below_dwz() {
+        assert_eq!(below_dwz(b"/usr/lib/debug/.dwz/x86_64-linux-gnu/a.debug"), Some(Path::new("x86_64-linux-gnu/a.debug")));
+        assert_eq!(below_dwz(b"../../.dwz/a.debug"), Some(Path::new("a.debug")));
+        for name in [&b"a.debug"[..], b"/.dwz/", b"/.dwz/../etc/passwd", b"/.dwz//etc/passwd"] {
+            assert_eq!(below_dwz(name), None, "{}", String::from_utf8_lossy(name));
         }
     }
 

@@ -13,6 +13,10 @@ pub struct ModuleReport {
     pub file: Option<PathBuf>,
     /// The separate debug file that was used.
     pub debug_file: Option<PathBuf>,
+    /// The file that was used beside it because it shares debug information with it (made by dwz).
+    pub shared_debug_file: Option<PathBuf>,
+    /// Whether symbols packed into the module itself (`.gnu_debugdata`) were used.
+    pub has_packed_symbols: bool,
     /// Whether there was debug information, and not only symbol tables.
     pub has_debug_information: bool,
     /// Addresses with at least one function name.
@@ -40,11 +44,14 @@ pub fn resolve_module(
 ) -> ModuleReport {
     let mut report = ModuleReport::default();
     let Some((image, file)) = find(path, build_id, options, &mut report.notes) else { return report };
-    let Located { image, debug, alternate, notes } = locate::locate(image, &file, options);
+    let Located { image, debug, embedded, alternate, notes } = locate::locate(image, &file, options);
     report.notes.extend(notes);
     report.file = Some(file);
     report.debug_file = debug.as_ref().map(|(_, path)| path.clone());
-    let mut resolver = Resolver::new(&image, debug.as_ref().map(|(image, _)| image), alternate.as_ref());
+    report.shared_debug_file = alternate.as_ref().map(|(_, path)| path.clone());
+    report.has_packed_symbols = embedded.is_some();
+    let separate = debug.as_ref().map(|(image, _)| image).or(embedded.as_ref());
+    let mut resolver = Resolver::new(&image, separate, alternate.as_ref().map(|(image, _)| image));
     report.has_debug_information = resolver.has_debug_information();
     for (number, address) in addresses.iter().enumerate() {
         let places = resolver.resolve(*address);

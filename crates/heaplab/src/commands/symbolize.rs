@@ -55,7 +55,9 @@ fn as_text(modules: &[SymbolizedModule]) -> String {
         let report = &module.report;
         text += &format!("{:>8} {:>9} {:>8} {:>8}  {}\n", module.frames, report.functions, report.lines, report.inlined, module.path);
         let debug = report.debug_file.iter().map(|file| format!("debug file {}", file.display()));
-        for note in debug.chain(report.notes.iter().cloned()) {
+        let shared = report.shared_debug_file.iter().map(|file| format!("shared debug file {}", file.display()));
+        let packed = report.has_packed_symbols.then(|| "symbols packed into the file (.gnu_debugdata)".to_owned());
+        for note in debug.chain(shared).chain(packed).chain(report.notes.iter().cloned()) {
             text += &format!("{:38}{note}\n", "");
         }
     }
@@ -67,7 +69,8 @@ fn as_json(modules: &[SymbolizedModule]) -> serde_json::Value {
         let report = &module.report;
         json!({
             "module": module.path, "build_id": module.build_id, "frames": module.frames, "functions": report.functions,
-            "lines": report.lines, "inlined": report.inlined, "file": report.file, "debug_file": report.debug_file, "notes": report.notes,
+            "lines": report.lines, "inlined": report.inlined, "file": report.file, "debug_file": report.debug_file,
+            "shared_debug_file": report.shared_debug_file, "has_packed_symbols": report.has_packed_symbols, "notes": report.notes,
         })
     };
     json!({ "modules": modules.iter().map(row).collect::<Vec<_>>() })

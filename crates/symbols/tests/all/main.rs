@@ -1,5 +1,7 @@
 //! Tests on programs compiled here: one binary, because all share the same helpers.
 
 mod damage;
+mod dwz;
+mod mini;
 mod oracle;
 mod support;

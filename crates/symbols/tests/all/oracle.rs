@@ -2,16 +2,16 @@
 //! every way in which debug information is shipped.
 
 use crate::support::{addr2line, base_name, build_id, compile_cpp, functions, have, only, ours, run, section, source};
-use heaplab_symbols::{Options, Place};
+use heaplab_symbols::{ModuleReport, Options, Place};
 use std::path::{Path, PathBuf};
 
-const BINUTILS: [&str; 5] = ["g++", "addr2line", "nm", "objcopy", "readelf"];
+pub const BINUTILS: [&str; 5] = ["g++", "addr2line", "nm", "objcopy", "readelf"];
 
-fn all_of(range: (u64, u64)) -> Vec<u64> {
+pub fn all_of(range: (u64, u64)) -> Vec<u64> {
     (range.0..range.0 + range.1).collect()
 }
 
-fn as_oracle(places: &[Place]) -> Vec<(String, String, u32)> {
+pub fn as_oracle(places: &[Place]) -> Vec<(String, String, u32)> {
     let row = |place: &Place| {
         let file = place.file.as_deref().map_or("??", base_name);
         (place.function.clone().unwrap_or("??".into()), file.to_owned(), place.line)
@@ -20,16 +20,20 @@ fn as_oracle(places: &[Place]) -> Vec<(String, String, u32)> {
 }
 
 /// The program with its debug information inside, every address of its own functions, and what addr2line says of them.
-struct Reference {
+pub struct Reference {
     folder: tempfile::TempDir,
-    app: PathBuf,
-    addresses: Vec<u64>,
-    expected: Vec<Vec<(String, String, u32)>>,
+    pub app: PathBuf,
+    pub addresses: Vec<u64>,
+    pub expected: Vec<Vec<(String, String, u32)>>,
 }
 
-fn reference() -> Reference {
+pub fn reference() -> Reference {
+    reference_with(&[])
+}
+
+pub fn reference_with(extra: &[&str]) -> Reference {
     let folder = tempfile::tempdir().unwrap();
-    let app = compile_cpp(folder.path(), &[]);
+    let app = compile_cpp(folder.path(), extra);
     let ours = ["main", "exported", "_ZL6hiddeni", "_ZN4shop4ItemC2EPKc", "_ZN4shop4manyIlEEPT_i"];
     let functions = functions(&app);
     let addresses: Vec<u64> = ours.iter().flat_map(|name| all_of(functions[*name])).collect();
@@ -39,13 +43,13 @@ fn reference() -> Reference {
 }
 
 impl Reference {
-    fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         self.folder.path()
     }
 
     /// The same answers must come from `file`.
-    fn check(&self, file: &Path, options: &Options) {
-        let (answers, report) = ours(file, &build_id(&self.app), options, &self.addresses);
+    pub fn check(&self, file: &Path, options: &Options) -> ModuleReport {
+        let (answers, report) = ours(file, &build_id(file), options, &self.addresses);
         assert!(report.has_debug_information, "{report:?}");
         for ((address, places), expected) in self.addresses.iter().zip(&answers).zip(&self.expected) {
             assert_eq!(as_oracle(places), *expected, "at {address:#x}");
@@ -53,14 +57,15 @@ impl Reference {
         assert_eq!(report.functions, self.addresses.len());
         assert_eq!(report.inlined, self.expected.iter().map(|places| places.len() - 1).sum::<usize>());
         assert_eq!(report.notes, Vec::<String>::new());
+        report
     }
 
-    fn objcopy(&self, arguments: &[&str]) {
+    pub fn objcopy(&self, arguments: &[&str]) {
         run("objcopy", arguments, self.path());
     }
 
     /// `stripped` and its debug file `app.debug`.
-    fn split(&self) -> PathBuf {
+    pub fn split(&self) -> PathBuf {
         self.objcopy(&["--only-keep-debug", "app", "app.debug"]);
         self.objcopy(&["--strip-all", "app", "stripped"]);
         self.path().join("stripped")

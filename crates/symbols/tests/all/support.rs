@@ -110,3 +110,46 @@ pub fn build_id(file: &Path) -> String {
     let notes = run("readelf", &["-n", file.to_str().unwrap()], Path::new("/"));
     notes.split("Build ID: ").nth(1).unwrap().lines().next().unwrap().trim().to_owned()
 }
+
+/// What gdb says of an address.
+pub struct GdbAnswer {
+    /// The functions that the address lies in, the innermost first.
+    pub functions: Vec<String>,
+    /// The symbol that it lies in, without parameters; none: `None`.
+    pub symbol: Option<String>,
+}
+
+/// What gdb says of each address of `file`, with `debug_dirs` and no others.
+pub fn gdb(file: &Path, debug_dirs: &[&Path], addresses: &[u64]) -> Vec<GdbAnswer> {
+    let asked: String = addresses.iter().map(|address| format!("{address:x}\n")).collect();
+    let mut list = tempfile::NamedTempFile::new().unwrap();
+    list.write_all(asked.as_bytes()).unwrap();
+    let dirs = debug_dirs.iter().map(|dir| dir.to_str().unwrap()).collect::<Vec<_>>().join(":");
+    let settings = [
+        "set debuginfod enabled off".to_owned(),
+        format!("set debug-file-directory {dirs}"),
+        format!("set $addresses = \"{}\"", list.path().display()),
+        format!("file {}", file.display()),
+    ];
+    let mut arguments = vec!["-batch", "-nx", "-nh", "-q"];
+    settings.iter().for_each(|setting| arguments.extend(["-ex", setting]));
+    let script = source("frames.py");
+    arguments.extend(["-x", script.to_str().unwrap()]);
+    let text = run("gdb", &arguments, file.parent().unwrap());
+    let answers: Vec<GdbAnswer> = text.lines().filter_map(gdb_answer).collect();
+    assert_eq!(answers.len(), addresses.len(), "{text}");
+    answers
+}
+
+fn gdb_answer(line: &str) -> Option<GdbAnswer> {
+    let words: Vec<&str> = line.strip_prefix('@')?.split('\t').collect();
+    let (symbol, functions) = words.split_last()?;
+    let symbol = symbol.rsplit_once(" + ").map_or(*symbol, |(name, _)| name);
+    let symbol = (!symbol.starts_with("No symbol matches")).then(|| bare_name(symbol));
+    Some(GdbAnswer { functions: functions.iter().map(|name| bare_name(name)).collect(), symbol })
+}
+
+/// A function's name without its parameters and type, which only some tools write, and with other spaces.
+pub fn bare_name(name: &str) -> String {
+    name.split('(').next().and_then(|name| name.rsplit(' ').next()).unwrap_or_default().to_owned()
+}
