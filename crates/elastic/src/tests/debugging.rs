@@ -80,6 +80,33 @@ fn a_reset_that_finds_an_overrun_panics_and_changes_nothing() {
 }
 
 #[test]
+fn a_reset_that_finds_an_overrun_in_a_panic_leaves_the_first_panic_and_the_blocks() {
+    struct Resets(Option<Arena>);
+    impl Drop for Resets {
+        fn drop(&mut self) {
+            if let Some(arena) = &mut self.0 {
+                let before = arena.statistics();
+                arena.reset();
+                assert_eq!(arena.statistics(), before, "nothing was reset");
+                arena.allocate(layout(5_000, 8)).expect("it goes on");
+            }
+        }
+    }
+    let (space, arena) = arena(Debug { canaries: true, ..Debug::default() });
+    let block = arena.allocate(layout(24, 8)).unwrap();
+    // SAFETY: as above.
+    unsafe { block.add(24).cast::<u64>().write(5) };
+    let panicked = marks::expect("a reset finds an overrun block", || {
+        catch_unwind(AssertUnwindSafe(move || {
+            let _resets = Resets(Some(arena));
+            panic!("first");
+        }))
+    });
+    assert_eq!(panicked.unwrap_err().downcast_ref(), Some(&"first"));
+    space.check_deep().unwrap();
+}
+
+#[test]
 fn an_overrun_of_a_whole_tail_is_named_and_not_followed() {
     let (space, arena) = arena(Debug { canaries: true, poison: true, ..Debug::default() });
     let block = arena.allocate(layout(24, 8)).unwrap();
