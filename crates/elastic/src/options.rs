@@ -66,8 +66,8 @@ impl Debug {
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. It is divided
-    /// among shards, one a processor and eight at most, of which the first has half of it or more; that much is the largest block
-    /// there can be. Less than 16 roots are not divided. Default 64 GB.
+    /// among shards, one a processor and eight at most, of which the first has seven eighths of it or more; that much is the largest
+    /// block there can be. Less than 16 roots are not divided. Default 64 GB.
     pub reserve_bytes: usize,
     /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
     pub root_bytes: usize,

@@ -5,7 +5,8 @@
 //! arenas moved between the cores at every visit. A shard has all of those for a range of roots of its own, on cache lines of
 //! its own. A thread takes from its home shard; what an arena returns goes where its address says. A home that
 //! has no room, at the commit limit or at the end of its roots, asks the others, so that no request is refused for being in the
-//! wrong shard; only a block of several roots must lie in one of them, and the first has at least half of all roots.
+//! wrong shard; only a block of several roots must lie in one of them, and the first has at least seven eighths of all
+//! roots for that: the others are homes, and whoever needs more than his has room in the first.
 //!
 //! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound, here it is a range of
 //! one reservation, and what lies idle is one sum for the reclaim policy.
@@ -26,6 +27,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const SHARDS_MAX: usize = 8;
 /// A space with fewer roots a shard than this gets fewer shards.
 const ROOTS_MIN: usize = 8;
+/// The share of all roots that shards beyond the first have together, at most.
+const OTHERS_SHARE: usize = 8;
+const _: () = assert!(ROOTS_MIN >= OTHERS_SHARE, "each shard has a root");
 
 /// A part of the pool. Its own roots are numbered from 0 in its pool; outside all is counted from the reservation's base.
 // Two lines of 64 bytes, because they are fetched in pairs.
@@ -191,7 +195,7 @@ impl Shards {
     pub fn new(shape: Shape, wanted: usize) -> Shards {
         let count = wanted.min(SHARDS_MAX).min(shape.roots / ROOTS_MIN).max(1);
         // A power of two each, so that a line's shard is a shift away.
-        let other_roots = if count == 1 { 0 } else { 1 << (shape.roots / 2 / (count - 1)).ilog2() };
+        let other_roots = if count == 1 { 0 } else { 1 << (shape.roots / OTHERS_SHARE / (count - 1)).ilog2() };
         let first_roots = shape.roots - other_roots * (count - 1);
         let root_lines = shape.root_bytes() / shape.line_bytes();
         let mut shards = vec![Shard::new(shape, 0, first_roots)];
@@ -388,7 +392,7 @@ mod tests {
             let mut first = 0;
             for (number, shard) in shards.all().iter().enumerate() {
                 let own = shard.lock().shape.roots;
-                assert!(own > 0 && (number > 0 || own * 2 >= roots), "{own} of {roots} roots");
+                assert!(own > 0 && (number > 0 || own * 8 >= roots * 7 || wanted == 1), "{own} of {roots} roots");
                 assert_eq!(shard.base_bytes, first * 64 * 4096);
                 for line in [first * 4096, (first + own) * 4096 - 1] {
                     assert_eq!(shards.number_of(line as u32), number, "line {line} of {roots} roots");
