@@ -5,7 +5,7 @@
 //! outside of the locks.
 //!
 //! Arenas keep their space alive, but not with a count of the `Arc` each: all threads would write to that one word. A shard
-//! counts its own arenas, and has one count of the `Arc` while it has any.
+//! counts its own arenas, and has one count of the `Arc` for them ([`crate::pool::anchor`]).
 
 use crate::background::Background;
 use crate::options::INTERVAL_MIN;
@@ -16,12 +16,13 @@ use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
 /// handle and its last arena are gone.
 ///
 /// A process that forks while another thread is in a space must not use that space in the child, as with any lock.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Space(pub(crate) Arc<Shared>);
 
 /// What handles and arenas share.
@@ -32,6 +33,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) shape: Shape,
     background: Option<Background>,
+    /// Of type [`Space`]. When there is none left, shards drop their counts with their last arenas.
+    handles: AtomicUsize,
 }
 
 impl Memory for Reservation {
@@ -80,11 +83,18 @@ impl Space {
             Reclaim::Background { .. } => Some(Background::new()),
             _ => None,
         };
-        let space = Space(Arc::new(Shared { reservation, shards: shards(shape), options, shape, background }));
+        let handles = AtomicUsize::new(0);
+        let space = Space::handle(Arc::new(Shared { reservation, shards: shards(shape), options, shape, background, handles }));
         if let (Some(background), Reclaim::Background { interval, keep_bytes }) = (&space.0.background, space.0.options.reclaim) {
             background.start(Arc::downgrade(&space.0), interval, keep_bytes).map_err(Error::Thread)?;
         }
         Ok(space)
+    }
+
+    /// One more handle.
+    pub(crate) fn handle(shared: Arc<Shared>) -> Space {
+        shared.handles.fetch_add(1, Ordering::Relaxed);
+        Space(shared)
     }
 
     /// Begins an arena that grows as `growth` says. It takes its first chunk here.
@@ -149,6 +159,26 @@ impl Shared {
                 let _ = self.reclaim(keep_bytes / 2);
             }
             _ => {}
+        }
+    }
+}
+
+impl Clone for Space {
+    fn clone(&self) -> Space {
+        Space::handle(self.0.clone())
+    }
+}
+
+impl Drop for Space {
+    fn drop(&mut self) {
+        if self.0.handles.fetch_sub(1, Ordering::AcqRel) != 1 {
+            return;
+        }
+        for shard in self.0.shards.all() {
+            if shard.anchor.close() {
+                // SAFETY: the count that the shard held is this thread's now; this handle has another one until the end.
+                unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
+            }
         }
     }
 }

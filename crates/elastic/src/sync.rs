@@ -1,10 +1,14 @@
-//! The locks of the shared part: std's, or loom's where every interleaving is tried.
+//! Locks and the one counter of the shared part that decides something: std's, or loom's where every interleaving is tried.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
 //! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
 
 #[cfg(loom)]
+pub(crate) use loom::sync::atomic::AtomicUsize;
+#[cfg(loom)]
 pub(crate) use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+#[cfg(not(loom))]
+pub(crate) use std::sync::atomic::AtomicUsize;
 #[cfg(not(loom))]
 pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
 

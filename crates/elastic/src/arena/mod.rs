@@ -18,7 +18,6 @@ use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 pub use stats::ArenaStatistics;
 
@@ -74,11 +73,15 @@ impl Arena {
             });
             NonNull::new_unchecked(head)
         };
-        if shared.shards.of(chunk.top - chunk.lines).arenas.fetch_add(1, Ordering::AcqRel) == 0 {
-            // The shard's count of the space, for all of its arenas: whoever ends the last one of them drops it. None can do so
-            // before it is there, because this arena is one of them and is not handed out yet; until then `space` is a handle.
+        let anchor = &shared.shards.of(chunk.top - chunk.lines).anchor;
+        if anchor.begin() {
+            // The shard's count of the space, for all of its arenas. Nobody can drop it before it is there, because this arena
+            // is one of them and is not handed out yet; until then `space` is a handle.
             mark("a shard has its first arena");
-            std::mem::forget(shared.clone());
+            let count = shared.clone();
+            if anchor.hold() {
+                std::mem::forget(count);
+            }
         }
         let arena = Arena { head };
         if debug {
@@ -95,17 +98,17 @@ impl Arena {
 
     #[inline]
     pub(crate) fn shared(&self) -> &Shared {
-        // SAFETY: the arena is counted by its shard, which holds a reference while it counts any.
+        // SAFETY: the arena is counted by its shard, which holds a count of the Arc while it counts any.
         unsafe { &*self.head().shared }
     }
 
     /// The space it belongs to.
     pub fn space(&self) -> Space {
         // SAFETY: the head's pointer came from an Arc of which the arena's shard holds a count; one more is counted for the handle.
-        unsafe {
+        Space::handle(unsafe {
             Arc::increment_strong_count(self.head().shared);
-            Space(Arc::from_raw(self.head().shared))
-        }
+            Arc::from_raw(self.head().shared)
+        })
     }
 
     /// A block of this layout, uninitialised. It lives until the arena is dropped or reset, or until it is given back.
@@ -294,13 +297,11 @@ impl Drop for Arena {
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
         let shared = unsafe { &*pointer };
         let line = (self.head.addr().get() - shared.reservation.base().addr().get()) / shared.shape.line_bytes();
-        let arenas = &shared.shards.of(line as u32).arenas;
+        let anchor = &shared.shards.of(line as u32).anchor;
         let idle_bytes = grow::return_chunks(shared, [current, spare]);
         shared.after_return(idle_bytes);
-        // From here on the space may go at any time, unless this was the shard's last arena.
-        if arenas.fetch_sub(1, Ordering::AcqRel) == 1 {
-            // SAFETY: with its first arena the shard got a count of the Arc, which nobody else drops: only one thread saw the
-            // number become zero since. Arenas that begin meanwhile bring another one.
+        if anchor.end() {
+            // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
             drop(unsafe { Arc::from_raw(pointer) });
         }
     }

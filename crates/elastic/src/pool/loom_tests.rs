@@ -3,12 +3,13 @@
 //!
 //! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 
+use super::anchor::Anchor;
 use super::shape::Shape;
 use super::shards::Shards;
 use super::{Claim, Memory};
 use crate::Error;
 use loom::sync::Arc;
-use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
 
 /// Stands in for the kernel: one bit a granule that is committed, and no granule may be committed or uncommitted twice. Of each
@@ -151,5 +152,103 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
         shared.of(again.first).lock().give_small(again);
         shared.reclaim(0, 0, &*memory).unwrap();
         check(&shared, &memory);
+    });
+}
+
+/// An `Arc`'s count as a shard's [`Anchor`] and handles use it; whoever looks at what is gone is found.
+struct Alive {
+    anchor: Anchor,
+    handles: AtomicUsize,
+    strong: AtomicUsize,
+    gone: AtomicBool,
+}
+
+impl Alive {
+    /// With one handle.
+    fn new() -> Arc<Alive> {
+        let one = || AtomicUsize::new(1);
+        Arc::new(Alive { anchor: Anchor::new(), handles: one(), strong: one(), gone: AtomicBool::new(false) })
+    }
+
+    fn look(&self) -> &Alive {
+        assert!(!self.gone.load(Ordering::Relaxed), "the space is gone");
+        self
+    }
+
+    fn handle(&self) {
+        self.look().strong.fetch_add(1, Ordering::Relaxed);
+        self.handles.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn release(&self) {
+        if self.look().strong.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.gone.store(true, Ordering::Relaxed);
+        }
+    }
+
+    fn drop_handle(&self) {
+        if self.look().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.look().anchor.close() {
+            self.release();
+        }
+        self.release();
+    }
+
+    fn begin(&self) {
+        if self.look().anchor.begin() {
+            self.look().strong.fetch_add(1, Ordering::Relaxed);
+            if !self.look().anchor.hold() {
+                self.release();
+            }
+        }
+        self.look();
+    }
+
+    fn end(&self) {
+        if self.look().anchor.end() {
+            self.release();
+        }
+    }
+}
+
+#[test]
+fn loom_the_last_handle_goes_while_the_last_arenas_of_two_threads_do() {
+    loom::model(|| {
+        let space = Alive::new();
+        space.handle();
+        let other = {
+            let space = space.clone();
+            loom::thread::spawn(move || {
+                space.begin();
+                space.drop_handle();
+                space.end();
+            })
+        };
+        space.begin();
+        space.end();
+        space.drop_handle();
+        other.join().unwrap();
+        assert!(space.gone.load(Ordering::Relaxed), "nobody is left, and the space is kept");
+    });
+}
+
+#[test]
+fn loom_an_arena_makes_a_handle_while_the_last_one_goes() {
+    loom::model(|| {
+        let space = Alive::new();
+        space.begin();
+        let other = {
+            let space = space.clone();
+            loom::thread::spawn(move || {
+                // An arena's own handle, and an arena begun with it.
+                space.handle();
+                space.begin();
+                space.end();
+                space.drop_handle();
+                space.end();
+            })
+        };
+        space.drop_handle();
+        other.join().unwrap();
+        assert!(space.gone.load(Ordering::Relaxed), "nobody is left, and the space is kept");
     });
 }

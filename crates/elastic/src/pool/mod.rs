@@ -10,6 +10,7 @@
 //! Giving memory back takes three steps, so that no system call is made under the pool's lock: [`Pool::claim`] takes free
 //! committed ranges out of circulation, the holder uncommits them, [`Pool::settle`] puts them back.
 
+pub mod anchor;
 pub mod bits;
 pub mod check;
 pub mod large;

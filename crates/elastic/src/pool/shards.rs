@@ -11,6 +11,7 @@
 //! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound, here it is a range of
 //! one reservation, and what lies idle is one sum for the reclaim policy.
 
+use super::anchor::Anchor;
 use super::check::Census;
 use super::large::Large;
 use super::reclaim::Reclaiming;
@@ -39,8 +40,8 @@ pub struct Shard {
     pool: Mutex<Pool>,
     /// What the pool last said, for whoever does not want to lock it.
     idle_bytes: AtomicUsize,
-    /// Arenas alive whose head lies here.
-    pub arenas: AtomicUsize,
+    /// Arenas alive whose head lies here, and what they hold of the space.
+    pub anchor: Anchor,
     base_bytes: usize,
     base_line: u32,
 }
@@ -67,7 +68,7 @@ impl Shard {
         let base_bytes = first_root * shape.root_bytes();
         let pool = Mutex::new(Pool::new(Shape { roots, ..shape }));
         let base_line = (base_bytes / shape.line_bytes()) as u32;
-        Shard { pool, idle_bytes: AtomicUsize::new(0), arenas: AtomicUsize::new(0), base_bytes, base_line }
+        Shard { pool, idle_bytes: AtomicUsize::new(0), anchor: Anchor::new(), base_bytes, base_line }
     }
 
     /// The pool, to be visited.
@@ -233,7 +234,6 @@ impl Shards {
     }
 
     /// All of them.
-    #[cfg(test)]
     pub fn all(&self) -> &[Shard] {
         &self.shards
     }
@@ -262,7 +262,7 @@ impl Shards {
 
     /// Arenas alive.
     pub fn arenas(&self) -> usize {
-        self.shards.iter().map(|shard| shard.arenas.load(Ordering::Relaxed)).sum()
+        self.shards.iter().map(|shard| shard.anchor.arenas()).sum()
     }
 
     /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise.

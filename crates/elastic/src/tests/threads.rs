@@ -8,11 +8,9 @@ use crate::{Arena, Growth, Options, Reclaim, Space};
 #[cfg(not(miri))]
 use heaplab_buddy::marks::passed;
 use std::ptr::NonNull;
+use std::sync::Arc;
 #[cfg(not(miri))]
-use std::sync::{
-    Arc,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(miri))]
 use std::time::{Duration, Instant};
 
@@ -166,14 +164,14 @@ fn arenas_made_in_one_thread_grow_and_die_in_another() {
 #[test]
 fn the_last_arena_of_several_shards_ends_the_space() {
     let space = sharded(3, small());
-    let alive = std::sync::Arc::downgrade(&space.0);
+    let alive = Arc::downgrade(&space.0);
     let arenas: Vec<Arena> = (0..6)
         .map(|home| {
             set_home(home);
             space.arena(Growth::MICRO).unwrap()
         })
         .collect();
-    assert_eq!((std::sync::Arc::strong_count(&space.0), space.arenas()), (1 + 3, 6), "one count a shard");
+    assert_eq!((Arc::strong_count(&space.0), space.arenas()), (1 + 3, 6), "one count a shard");
     drop(space);
     std::thread::scope(|scope| {
         arenas.into_iter().for_each(|arena| {
@@ -189,9 +187,28 @@ fn the_last_arena_of_several_shards_ends_the_space() {
 }
 
 #[test]
+fn a_shard_keeps_its_count_between_arenas_until_the_last_handle_goes() {
+    let space = sharded(2, small());
+    let (alive, strong) = (Arc::downgrade(&space.0), |space: &Space| Arc::strong_count(&space.0));
+    for _ in 0..3 {
+        set_home(0);
+        drop(space.arena(Growth::MICRO).unwrap());
+        assert_eq!((strong(&space), space.arenas()), (2, 0), "the shard's stays without an arena");
+    }
+    let other = space.clone();
+    drop(space);
+    assert_eq!(strong(&other), 2, "a handle is left");
+    let arena = other.arena(Growth::MICRO).unwrap();
+    drop(other);
+    let again = arena.space();
+    drop((again, arena));
+    assert!(alive.upgrade().is_none(), "neither handles nor arenas are left");
+}
+
+#[test]
 fn at_the_limit_another_shards_hole_and_idle_memory_serve() {
     let granule = Options::default().granule_bytes;
-    let limit = Some(std::sync::Arc::new(crate::CommitLimit::new(granule)));
+    let limit = Some(Arc::new(crate::CommitLimit::new(granule)));
     let space = sharded(2, Options { limit, reclaim: Reclaim::AtTrim, ..small() });
     set_home(0);
     let first = space.arena(Growth::MICRO).unwrap();

@@ -183,16 +183,16 @@ fn waits() -> i64 {
     }
 }
 
-/// Fills and drops arenas of twenty blocks; returns ns by clock and by CPU, and waits, an allocation.
-fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64, f64) {
+/// Fills and drops arenas of twenty blocks, so many at a time; returns ns by clock and by CPU, and waits, an allocation.
+fn many(space: &Space, sizes: &[u32], rounds: usize, at_a_time: usize) -> (f64, f64, f64) {
     let (clock, cpu, before) = (Instant::now(), cpu_ns(), waits());
-    let mut arenas = Vec::with_capacity(100);
+    let mut arenas = Vec::with_capacity(at_a_time);
     for _ in 0..rounds {
         for sizes in sizes.chunks(20) {
             let arena = space.arena(Growth::SMALL).expect("memory");
             fill_elastic(&arena, sizes);
             arenas.push(arena);
-            if arenas.len() == 100 {
+            if arenas.len() == at_a_time {
                 arenas.clear();
             }
         }
@@ -203,15 +203,15 @@ fn many(space: &Space, sizes: &[u32], rounds: usize) -> (f64, f64, f64) {
     (clock.elapsed().as_nanos() as f64 / allocations, (cpu_ns() - cpu) as f64 / allocations, waited)
 }
 
-/// See [`Threads`].
-pub fn threads(repetitions: usize) -> Result<Threads> {
+/// See [`Threads`]; each thread has so many arenas at a time.
+pub fn threads(repetitions: usize, at_a_time: usize) -> Result<Threads> {
     let sizes = sizes(200_000, 116, 3)?;
     let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 }, ..Options::default() })?;
     let (mut by_clock, mut by_cpu, mut ones, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..repetitions {
-        let one = many(&space, &sizes, 4);
+        let one = many(&space, &sizes, 4, at_a_time);
         let two = std::thread::scope(|scope| {
-            let threads = [(); 2].map(|()| scope.spawn(|| many(&space, &sizes, 4)));
+            let threads = [(); 2].map(|()| scope.spawn(|| many(&space, &sizes, 4, at_a_time)));
             threads.map(|thread| thread.join().expect("no panic"))
         });
         by_clock.push(one.0 / two[0].0 + one.0 / two[1].0);
