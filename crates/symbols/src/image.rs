@@ -5,8 +5,8 @@
 //! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
 
 use crate::{SymbolError, mini, symbol_table::SymbolTable};
-use addr2line::gimli::{Dwarf, EndianSlice, RunTimeEndian, SectionId};
-use object::{CompressionFormat, Object, ObjectSection, SectionFlags};
+use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
+use object::{CompressionFormat, Object, ObjectSection, SectionFlags, SectionIndex};
 use std::{
     borrow::Cow,
     fmt,
@@ -55,7 +55,7 @@ pub struct Image {
     build_id: Option<BuildId>,
     debug_link: Option<(Vec<u8>, u32)>,
     alternate_link: Option<(Vec<u8>, BuildId)>,
-    decompressed: Vec<(&'static str, Vec<u8>)>,
+    decompressed: Vec<(SectionIndex, Vec<u8>)>,
 }
 
 impl fmt::Debug for Image {
@@ -127,6 +127,22 @@ impl Image {
         self.load(|id| Some(id.name()))
     }
 
+    /// The debug sections of a file of split DWARF, for reading, and its sections of units: there is one for each type that
+    /// the compiler put apart (`-fdebug-types-section`), all of the same name.
+    pub(crate) fn split_dwarf(&self) -> Result<(Dwarf<Slice<'_>>, Vec<Slice<'_>>), SymbolError> {
+        let file = self.file()?;
+        let are_units = |section: &object::Section<'_, '_>| section.name().ok().and_then(wanted) == SectionId::DebugInfo.dwo_name();
+        let units = file.sections().filter(are_units).filter_map(|section| Some(Slice::new(self.content(&section)?, endian(&file))));
+        Ok((self.load(|id| id.dwo_name())?, units.collect()))
+    }
+
+    /// The index and the debug sections of a package of split DWARF.
+    pub(crate) fn package(&self) -> Result<DwarfPackage<Slice<'_>>, SymbolError> {
+        let file = self.file()?;
+        let slice = |name: Option<&str>| Slice::new(name.and_then(|name| self.section(&file, name)).unwrap_or_default(), endian(&file));
+        DwarfPackage::load(|id| Ok(slice(id.dwo_name())), slice(None)).map_err(|error: gimli::Error| SymbolError::Dwarf(error.to_string()))
+    }
+
     fn load(&self, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<Dwarf<Slice<'_>>, SymbolError> {
         let file = self.file()?;
         let section = |id| name(id).and_then(|name| self.section(&file, name)).unwrap_or_default();
@@ -150,12 +166,14 @@ impl Image {
         object::File::parse(&**self.bytes).map_err(elf)
     }
 
+    /// The first section called `name`, or by its older name where it is compressed.
     fn section<'a>(&'a self, file: &object::File<'a>, name: &str) -> Option<&'a [u8]> {
-        if !section_names().any(|known| known == name) {
-            return None;
-        }
-        let decompressed = self.decompressed.iter().find(|(present, _)| *present == name);
-        decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| file.section_by_name(name)?.data().ok())
+        self.content(&file.section_by_name(name)?)
+    }
+
+    fn content<'a>(&'a self, section: &object::Section<'a, '_>) -> Option<&'a [u8]> {
+        let decompressed = self.decompressed.iter().find(|(index, _)| *index == section.index());
+        decompressed.map(|(_, bytes)| bytes.as_slice()).or_else(|| section.data().ok())
     }
 }
 
@@ -164,11 +182,11 @@ fn endian(file: &object::File<'_>) -> RunTimeEndian {
 }
 
 /// The sections that are compressed, decompressed, within bounds.
-fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(&'static str, Vec<u8>)>, SymbolError> {
+fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionIndex, Vec<u8>)>, SymbolError> {
     let mut left_bytes = file_bytes.saturating_mul(EXPANSION_MAX).max(EXPANSION_MIN_BYTES);
     let mut sections = Vec::new();
-    for name in section_names() {
-        let Some(section) = file.section_by_name(name) else { continue };
+    for section in file.sections() {
+        let Some(name) = section.name().ok().and_then(wanted) else { continue };
         let compressed = section.compressed_data().map_err(elf)?;
         if compressed.format == CompressionFormat::None {
             continue;
@@ -179,7 +197,7 @@ fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(&'static 
         }
         left_bytes -= claimed_bytes;
         if let Cow::Owned(bytes) = compressed.decompress().map_err(elf)? {
-            sections.push((name, bytes));
+            sections.push((section.index(), bytes));
         }
     }
     Ok(sections)
@@ -200,19 +218,28 @@ const SECTIONS: [SectionId; 11] = [
     SectionId::DebugTypes,
 ];
 
-/// Those of them that files of split DWARF have under a name of their own, and the index of a package.
-const SPLIT_SECTIONS: [SectionId; 7] = [
+/// The sections of split DWARF: those of them that have a name of their own there, the index of a package, and what that
+/// index describes (it must lie within its section, used or not).
+const SPLIT_SECTIONS: [SectionId; 12] = [
     SectionId::DebugAbbrev,
     SectionId::DebugInfo,
     SectionId::DebugLine,
+    SectionId::DebugLoc,
+    SectionId::DebugLocLists,
+    SectionId::DebugMacinfo,
+    SectionId::DebugMacro,
     SectionId::DebugRngLists,
     SectionId::DebugStr,
     SectionId::DebugStrOffsets,
+    SectionId::DebugTypes,
     SectionId::DebugCuIndex,
 ];
 
-fn section_names() -> impl Iterator<Item = &'static str> {
-    SECTIONS.iter().map(|id| id.name()).chain(SPLIT_SECTIONS.iter().filter_map(|id| id.dwo_name()))
+/// The standard name of a section called `name`, if it is one of these; `.zdebug_info` is an older name of `.debug_info`.
+fn wanted(name: &str) -> Option<&'static str> {
+    let plain = name.strip_prefix(".z").or(name.strip_prefix('.'))?;
+    let mut names = SECTIONS.iter().map(|id| id.name()).chain(SPLIT_SECTIONS.iter().filter_map(|id| id.dwo_name()));
+    names.find(|known| known[1..] == *plain)
 }
 
 fn elf(error: object::Error) -> SymbolError {

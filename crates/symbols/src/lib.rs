@@ -6,7 +6,7 @@
 //! Three layers, each usable without the ones below it in this list:
 //! - [`Image`] and [`Resolver`]: bytes of ELF files in, names out. No I/O.
 //! - [`locate`]: which files on this machine belong to a module, by build id, `.gnu_debuglink` and `.gnu_debugaltlink`,
-//!   and the symbols inside it (`.gnu_debugdata`).
+//!   the symbols inside it (`.gnu_debugdata`), and the files of split DWARF (`.dwo`, `.dwp`).
 //! - [`resolve_module`]: both together, for all addresses of one module at once, so that at most one module's debug
 //!   information is in memory.
 //!
@@ -38,12 +38,14 @@ pub mod locate;
 mod mini;
 mod module;
 mod resolver;
+mod split;
 mod symbol_table;
 
 pub use demangle::demangle;
 pub use error::SymbolError;
 pub use image::{BuildId, Image};
-pub use locate::{Located, Options};
+pub use locate::{Located, LocatedSplit, Options};
 pub use mini::unpack as unpack_symbols;
 pub use module::{ModuleReport, resolve_module};
 pub use resolver::{Place, Resolver};
+pub use split::SplitUnit;

@@ -9,6 +9,11 @@
 //! - `.gnu_debugaltlink` (what dwz took out of several debug files into one) is looked for under the name it has, which is
 //!   relative to the real folder of the file with the link; by build id below each debug directory; and, for a name with
 //!   `/.dwz/` in it, as the part from there on below each debug directory. Wherever it is, it must have the link's build id.
+//! - The files of split DWARF: see [`locate_split`].
+
+mod split;
+
+pub use split::{LocatedSplit, locate_split};
 
 use crate::{BuildId, Image, SymbolError};
 use std::{

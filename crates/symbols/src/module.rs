@@ -2,9 +2,12 @@
 
 use crate::{
     BuildId, Options, Place, Resolver, SymbolError,
-    locate::{self, Located},
+    locate::{self, Located, LocatedSplit},
 };
-use std::path::{Path, PathBuf};
+use std::{
+    cell::OnceCell,
+    path::{Path, PathBuf},
+};
 
 /// What was found for one module.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
@@ -17,6 +20,10 @@ pub struct ModuleReport {
     pub shared_debug_file: Option<PathBuf>,
     /// Whether symbols packed into the module itself (`.gnu_debugdata`) were used.
     pub has_packed_symbols: bool,
+    /// The package of split DWARF (`.dwp`) that was used.
+    pub split_package: Option<PathBuf>,
+    /// How many other files of split DWARF (`.dwo`) were used.
+    pub split_files: usize,
     /// Whether there was debug information, and not only symbol tables.
     pub has_debug_information: bool,
     /// Addresses with at least one function name.
@@ -51,7 +58,18 @@ pub fn resolve_module(
     report.shared_debug_file = alternate.as_ref().map(|(_, path)| path.clone());
     report.has_packed_symbols = embedded.is_some();
     let separate = debug.as_ref().map(|(image, _)| image).or(embedded.as_ref());
+    // Which files of split DWARF are wanted is known only to the resolver that borrows them.
+    let split_files = OnceCell::new();
     let mut resolver = Resolver::new(&image, separate, alternate.as_ref().map(|(image, _)| image));
+    let split = split_files.get_or_init(|| {
+        locate::locate_split(
+            &resolver.split_units(addresses),
+            report.file.as_deref().unwrap_or(path),
+            report.debug_file.as_deref(),
+            options,
+        )
+    });
+    add_split(&mut resolver, split, &mut report);
     report.has_debug_information = resolver.has_debug_information();
     for (number, address) in addresses.iter().enumerate() {
         let places = resolver.resolve(*address);
@@ -62,6 +80,18 @@ pub fn resolve_module(
     }
     report.notes.extend(resolver.problems().iter().map(SymbolError::to_string));
     report
+}
+
+/// Gives the resolver the units that were found in other files.
+fn add_split<'a>(resolver: &mut Resolver<'a>, split: &'a LocatedSplit, report: &mut ModuleReport) {
+    report.notes.extend(split.notes.iter().cloned());
+    report.split_package = split.package.clone();
+    report.split_files = split.files.len() - usize::from(split.package.is_some());
+    for (id, file) in &split.units {
+        if let Err(error) = resolver.add_split(*id, &split.files[*file]) {
+            report.notes.push(error.to_string());
+        }
+    }
 }
 
 /// The module's file, or its debug file, if it has the recorded build id.

@@ -7,10 +7,11 @@ use crate::{
     Image, SymbolError,
     demangle::{cut, demangle},
     image::Slice,
+    split::{self, SplitUnit, SplitUnits},
     symbol_table::SymbolTable,
 };
 use addr2line::{Context, gimli};
-use std::ops::Range;
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Longest source path kept, in bytes (Linux's own limit).
 const FILE_MAX_BYTES: usize = 4096;
@@ -31,6 +32,9 @@ pub struct Place {
 /// Names for the addresses of one module.
 pub struct Resolver<'a> {
     debug: Option<Context<Slice<'a>>>,
+    /// The sections that `debug` reads.
+    sections: Option<Arc<gimli::Dwarf<Slice<'a>>>>,
+    split: SplitUnits<'a>,
     symbols: Vec<SymbolTable<'a>>,
     code: Vec<Range<u64>>,
     problems: Vec<SymbolError>,
@@ -47,7 +51,8 @@ impl<'a> Resolver<'a> {
     /// Names from `image`, its separate `debug` file, and the `alternate` file that the debug file shares with others.
     /// What is damaged is left out and listed by [`Resolver::problems`].
     ///
-    /// Split DWARF (`.dwo` files) is not read: such a program gives function names from its symbol table, and lines.
+    /// A program with split DWARF gives lines and the names of its symbol table, until the files with the rest are added:
+    /// see [`Resolver::split_units`].
     pub fn new(image: &'a Image, debug: Option<&'a Image>, alternate: Option<&'a Image>) -> Resolver<'a> {
         let mut problems = Vec::new();
         let mut symbols = Vec::new();
@@ -59,8 +64,33 @@ impl<'a> Resolver<'a> {
             }
         }
         let source = debug.into_iter().chain([image]).find(|file| file.has_debug_information());
-        let context = source.and_then(|file| context(file, alternate).map_err(|problem| problems.push(problem)).ok());
-        Resolver { debug: context, symbols, code: image.code(), problems }
+        let sections = source.and_then(|file| sections(file, alternate).map_err(|problem| problems.push(problem)).ok()).map(Arc::new);
+        let context = sections.clone().map(|sections| Context::from_arc_dwarf(sections).map_err(damaged));
+        let context = context.and_then(|context| context.map_err(|problem| problems.push(problem)).ok());
+        Resolver { debug: context, sections, split: SplitUnits::new(), symbols, code: image.code(), problems }
+    }
+
+    /// The units that say more of `addresses` and lie in other files, each once. To be asked, and answered by
+    /// [`Resolver::add_split`], before these addresses are resolved: a unit is looked at once.
+    pub fn split_units(&self, addresses: &[u64]) -> Vec<SplitUnit> {
+        let Some(context) = &self.debug else { return Vec::new() };
+        let mut units = BTreeMap::new();
+        for address in addresses.iter().filter(|address| is_code(&self.code, **address)) {
+            for (load, _) in context.preload_units(*address) {
+                units.entry(load.dwo_id.0).or_insert_with(|| SplitUnit::of(&load));
+            }
+        }
+        units.into_values().collect()
+    }
+
+    /// Takes the unit `id` from `file`, a `.dwo` file or a package, and says whether it is there.
+    ///
+    /// # Errors
+    /// The file is damaged.
+    pub fn add_split(&mut self, id: u64, file: &'a Image) -> Result<bool, SymbolError> {
+        let Some(sections) = &self.sections else { return Ok(false) };
+        let unit = split::find(file, id, sections)?;
+        Ok(unit.map(|unit| self.split.insert(id, Arc::new(unit))).is_some())
     }
 
     /// The functions at `address` (as the file numbers it), innermost first: the last one has code of its own, the ones
@@ -69,12 +99,18 @@ impl<'a> Resolver<'a> {
         if !is_code(&self.code, address) {
             return Vec::new();
         }
-        let described = self.debug.as_ref().map_or(Ok(Vec::new()), |context| described(context, &self.code, address));
-        let mut places = described.unwrap_or_else(|error| {
-            if self.problems.is_empty() {
-                self.problems.push(SymbolError::Dwarf(error.to_string()));
+        let mut places = self.debug.as_ref().map_or(Vec::new(), |context| {
+            for (load, put) in context.preload_units(address) {
+                // An error comes again below.
+                let _ = put(self.split.get(&load.dwo_id.0).cloned());
             }
-            Vec::new()
+            described(context, &self.code, address).unwrap_or_else(|error| {
+                if self.problems.is_empty() {
+                    self.problems.push(damaged(error));
+                }
+                // Functions and lines are apart, in different files even where the DWARF is split: one may be sound.
+                line(context, address).into_iter().collect()
+            })
         });
         let symbol = self.symbols.iter().find_map(|table| table.find(address)).map(String::from_utf8_lossy);
         let Some(mangled) = symbol else { return places };
@@ -99,12 +135,16 @@ impl<'a> Resolver<'a> {
     }
 }
 
-fn context<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<Context<Slice<'a>>, SymbolError> {
+fn sections<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<gimli::Dwarf<Slice<'a>>, SymbolError> {
     let mut dwarf = file.dwarf()?;
     if let Some(alternate) = alternate {
         dwarf.set_sup(alternate.dwarf()?);
     }
-    Context::from_dwarf(dwarf).map_err(|error| SymbolError::Dwarf(error.to_string()))
+    Ok(dwarf)
+}
+
+fn damaged(error: gimli::Error) -> SymbolError {
+    SymbolError::Dwarf(error.to_string())
 }
 
 /// Whether the demangled symbol says more than the debug information's `name`: for static and generic functions that may
@@ -139,6 +179,14 @@ fn described(context: &Context<Slice<'_>>, code: &[Range<u64>], address: u64) ->
         (Some(function), Some(unit)) if !is_linked(unit, function, code, address)? => Ok(Vec::new()),
         _ => Ok(places),
     }
+}
+
+/// The source line at `address`, where no more can be said.
+fn line(context: &Context<Slice<'_>>, address: u64) -> Option<Place> {
+    let location = context.find_location(address).ok()??;
+    let file = location.file.map(|file| cut(file, FILE_MAX_BYTES).to_owned());
+    let place = Place { function: None, file, line: location.line.unwrap_or(0) };
+    (place != Place::default()).then_some(place)
 }
 
 /// Whether the range of `function` that contains `address` begins in code, as it does unless the linker threw it away.

@@ -13,7 +13,7 @@ use std::{path::PathBuf, process::ExitCode};
 const EXAMPLES: &str = "\
 Examples:
   heaplab symbolize app.heaplab
-  heaplab symbolize app.heaplab --debug-dir ~/debug     # holds .build-id/xx/yyyy.debug, or app.debug
+  heaplab symbolize app.heaplab --debug-dir ~/debug     # holds .build-id/xx/yyyy.debug, app.debug or app.dwp
 
 A file is used only when its build id is the recorded one. Frames that get no names keep those they had.";
 
@@ -56,8 +56,10 @@ fn as_text(modules: &[SymbolizedModule]) -> String {
         text += &format!("{:>8} {:>9} {:>8} {:>8}  {}\n", module.frames, report.functions, report.lines, report.inlined, module.path);
         let debug = report.debug_file.iter().map(|file| format!("debug file {}", file.display()));
         let shared = report.shared_debug_file.iter().map(|file| format!("shared debug file {}", file.display()));
+        let package = report.split_package.iter().map(|file| format!("split debug information in {}", file.display()));
+        let split = (report.split_files > 0).then(|| format!("split debug information in {} files (.dwo)", report.split_files));
         let packed = report.has_packed_symbols.then(|| "symbols packed into the file (.gnu_debugdata)".to_owned());
-        for note in debug.chain(shared).chain(packed).chain(report.notes.iter().cloned()) {
+        for note in debug.chain(shared).chain(package).chain(split).chain(packed).chain(report.notes.iter().cloned()) {
             text += &format!("{:38}{note}\n", "");
         }
     }
@@ -70,7 +72,8 @@ fn as_json(modules: &[SymbolizedModule]) -> serde_json::Value {
         json!({
             "module": module.path, "build_id": module.build_id, "frames": module.frames, "functions": report.functions,
             "lines": report.lines, "inlined": report.inlined, "file": report.file, "debug_file": report.debug_file,
-            "shared_debug_file": report.shared_debug_file, "has_packed_symbols": report.has_packed_symbols, "notes": report.notes,
+            "shared_debug_file": report.shared_debug_file, "has_packed_symbols": report.has_packed_symbols,
+            "split_package": report.split_package, "split_files": report.split_files, "notes": report.notes,
         })
     };
     json!({ "modules": modules.iter().map(row).collect::<Vec<_>>() })

@@ -28,7 +28,7 @@ fn check(reference: &Reference, file: &Path, debug_dirs: &[&Path]) -> PathBuf {
     for ((address, expected), judge) in reference.addresses.iter().zip(&reference.expected).zip(gdb(file, debug_dirs, &reference.addresses))
     {
         let expected: Vec<String> = expected.iter().map(|(function, ..)| bare_name(function)).collect();
-        assert_eq!(judge.functions, expected, "gdb at {address:#x}");
+        assert_eq!(judge.bare_functions(), expected, "gdb at {address:#x}");
     }
     report.shared_debug_file.unwrap()
 }

@@ -4,4 +4,5 @@ mod damage;
 mod dwz;
 mod mini;
 mod oracle;
+mod split;
 mod support;

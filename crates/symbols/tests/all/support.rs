@@ -113,10 +113,16 @@ pub fn build_id(file: &Path) -> String {
 
 /// What gdb says of an address.
 pub struct GdbAnswer {
-    /// The functions that the address lies in, the innermost first.
+    /// The functions that the address lies in, the innermost first, as gdb writes them.
     pub functions: Vec<String>,
     /// The symbol that it lies in, without parameters; none: `None`.
     pub symbol: Option<String>,
+}
+
+impl GdbAnswer {
+    pub fn bare_functions(&self) -> Vec<String> {
+        self.functions.iter().map(|name| bare_name(name)).collect()
+    }
 }
 
 /// What gdb says of each address of `file`, with `debug_dirs` and no others.
@@ -146,7 +152,7 @@ fn gdb_answer(line: &str) -> Option<GdbAnswer> {
     let (symbol, functions) = words.split_last()?;
     let symbol = symbol.rsplit_once(" + ").map_or(*symbol, |(name, _)| name);
     let symbol = (!symbol.starts_with("No symbol matches")).then(|| bare_name(symbol));
-    Some(GdbAnswer { functions: functions.iter().map(|name| bare_name(name)).collect(), symbol })
+    Some(GdbAnswer { functions: functions.iter().map(|name| (*name).to_owned()).collect(), symbol })
 }
 
 /// A function's name without its parameters and type, which only some tools write, and with other spaces.
