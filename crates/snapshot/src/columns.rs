@@ -97,6 +97,11 @@ impl Bits {
         self.words[index as usize / 64] |= 1 << (index % 64);
     }
 
+    #[inline]
+    pub fn clear(&mut self, index: u32) {
+        self.words[index as usize / 64] &= !(1 << (index % 64));
+    }
+
     /// Sets the bit and says whether it was set before.
     #[inline]
     pub fn replace(&mut self, index: u32) -> bool {
@@ -134,5 +139,7 @@ mod tests {
         assert!(!bits.replace(129) && bits.replace(129));
         bits.set(64);
         assert!(bits.get(64) && bits.get(129) && !bits.get(63));
+        bits.clear(64);
+        assert!(bits.get(129) && !bits.get(64));
     }
 }

@@ -5,7 +5,6 @@ use super::names::Known;
 use crate::columns::Bits;
 use crate::graph::Node;
 use crate::meta::{EdgeType, NodeType};
-use hashbrown::HashMap;
 
 /// Bytes by kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -75,15 +74,17 @@ impl Analysis<'_, '_> {
         graph.edges(array).find(is_elements).map(|edge| graph.target(edge))
     }
 
-    /// Sizes of those elements that one edge refers to, of any type. Only they are counted, so that no backward adjacency is needed.
+    /// Sizes of those elements that one edge refers to, of any type. A bit a node tells, so that neither a backward adjacency nor a table is needed, which
+    /// would grow faster than the heap.
     fn sole_elements_bytes(&self, elements: &[Node]) -> u64 {
         let graph = &self.snapshot.graph;
-        let mut wanted = Bits::new(graph.node_count());
-        elements.iter().for_each(|node| wanted.set(*node));
-        let mut referrers: HashMap<Node, u32> = HashMap::new();
-        for target in graph.edge_targets.iter().filter(|target| wanted.get(**target)) {
-            *referrers.entry(*target).or_insert(0) += 1;
+        let (mut sole, mut met) = (Bits::new(graph.node_count()), Bits::new(graph.node_count()));
+        elements.iter().for_each(|node| sole.set(*node));
+        for target in &graph.edge_targets {
+            if sole.get(*target) && met.replace(*target) {
+                sole.clear(*target);
+            }
         }
-        elements.iter().filter(|node| referrers.get(*node) == Some(&1)).map(|node| self.self_size(*node)).sum()
+        elements.iter().filter(|node| sole.get(**node)).map(|node| self.self_size(*node)).sum()
     }
 }
