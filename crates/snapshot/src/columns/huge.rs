@@ -4,7 +4,8 @@
 //! asking for one can cost far more than it saves: a kernel whose memory is in pieces moves pages together first, and a virtual machine that reports its
 //! free memory to its host (Linux reports it in just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
 //! where clearing it takes 0.1 ms. Neither can be known in advance, so it is measured: the first page of every few is touched
-//! at once and the thread's own time looked at. After a few slow ones the process asks for no more, and refuses those that it would get unasked.
+//! at once and the thread's own time looked at. When slow ones are more than bad luck the process asks for no more, and refuses those that it would get
+//! unasked. What is bad luck grows with the pages that were fast: otherwise a file three times as large would meet the end of it three times as surely.
 
 use super::Zero;
 
@@ -22,22 +23,40 @@ const PIECE_BYTES: usize = 4 * PAGE_BYTES;
 /// What 512 small pages cost at most.
 #[cfg(target_os = "linux")]
 const CHEAP_NS: u64 = 600_000;
-/// So many slow pages end it: one may be bad luck.
+/// So many slow pages end it: one may be bad luck,
 #[cfg(target_os = "linux")]
 const SLOW_MAX: u32 = 2;
-
-/// Slow pages that this process has met.
+/// and one more for each so many that were fast.
 #[cfg(target_os = "linux")]
-static SLOW: AtomicU32 = AtomicU32::new(0);
+const FAST_A_SLOW: u32 = 8;
+
+/// Pages whose cost was looked at.
+#[cfg(target_os = "linux")]
+struct Met {
+    slow: AtomicU32,
+    fast: AtomicU32,
+}
+
+#[cfg(target_os = "linux")]
+impl Met {
+    /// Whether huge pages are worth asking for.
+    fn are_cheap(&self) -> bool {
+        self.slow.load(Ordering::Relaxed) < SLOW_MAX + self.fast.load(Ordering::Relaxed) / FAST_A_SLOW
+    }
+}
+
+/// Those that this process has met.
+#[cfg(target_os = "linux")]
+static MET: Met = Met { slow: AtomicU32::new(0), fast: AtomicU32::new(0) };
 
 /// Gives a column that is all zero, and has not been touched since it was allocated, huge pages.
 #[cfg(target_os = "linux")]
 pub fn back<T: Zero>(column: &mut [T]) {
-    back_while(column, &SLOW);
+    back_while(column, &MET);
 }
 
 #[cfg(target_os = "linux")]
-fn back_while<T: Zero>(column: &mut [T], slow: &AtomicU32) {
+fn back_while<T: Zero>(column: &mut [T], met: &Met) {
     let values_a_page = PAGE_BYTES / size_of::<T>();
     let bytes = size_of_val(column);
     if bytes < FROM_BYTES {
@@ -45,7 +64,7 @@ fn back_while<T: Zero>(column: &mut [T], slow: &AtomicU32) {
     }
     let address = column.as_ptr() as usize;
     let (mut from, to) = whole_pages(address, bytes);
-    while from < to && slow.load(Ordering::Relaxed) < SLOW_MAX {
+    while from < to && met.are_cheap() {
         let until = (from + PIECE_BYTES).min(to);
         advise(from, until, rustix::mm::Advice::LinuxHugepage);
         let first = (from - address).div_ceil(size_of::<T>());
@@ -53,8 +72,10 @@ fn back_while<T: Zero>(column: &mut [T], slow: &AtomicU32) {
             return;
         }
         if touch_ns(&mut column[first]) > CHEAP_NS {
-            slow.fetch_add(1, Ordering::Relaxed);
+            met.slow.fetch_add(1, Ordering::Relaxed);
             advise(from, until, rustix::mm::Advice::LinuxNoHugepage);
+        } else {
+            met.fast.fetch_add(1, Ordering::Relaxed);
         }
         from = until;
     }
@@ -70,11 +91,8 @@ pub fn reserve<T>(column: &mut Vec<T>) {
         return;
     }
     let (from, to) = whole_pages(column.as_ptr() as usize, bytes);
-    match SLOW.load(Ordering::Relaxed) {
-        0 => advise(from, to, rustix::mm::Advice::LinuxHugepage),
-        SLOW_MAX.. => advise(from, to, rustix::mm::Advice::LinuxNoHugepage),
-        _ => {}
-    }
+    let advice = if MET.are_cheap() { rustix::mm::Advice::LinuxHugepage } else { rustix::mm::Advice::LinuxNoHugepage };
+    advise(from, to, advice);
 }
 
 /// The huge pages that lie within.
@@ -131,9 +149,17 @@ mod tests {
     }
 
     #[test]
+    fn many_fast_pages_excuse_a_slow_one() {
+        let met = |slow, fast| Met { slow: AtomicU32::new(slow), fast: AtomicU32::new(fast) };
+        assert!(met(SLOW_MAX - 1, 0).are_cheap() && !met(SLOW_MAX, FAST_A_SLOW - 1).are_cheap());
+        assert!(met(SLOW_MAX, FAST_A_SLOW).are_cheap() && !met(SLOW_MAX + 1, FAST_A_SLOW).are_cheap());
+    }
+
+    #[test]
     fn what_is_slow_is_refused() {
         let mut column = vec![0u8; 32 << 20];
-        back_while(&mut column, &AtomicU32::new(SLOW_MAX));
+        let met = Met { slow: AtomicU32::new(SLOW_MAX + 1), fast: AtomicU32::new(FAST_A_SLOW + FAST_A_SLOW / 2) };
+        back_while(&mut column, &met);
         let (from, to) = whole_pages(column.as_ptr() as usize, column.len());
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
             eprintln!("skipped: the kernel has no huge pages");
