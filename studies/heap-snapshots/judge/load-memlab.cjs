@@ -3,7 +3,7 @@
 //   npm install --prefix FOLDER --ignore-scripts @memlab/core@2.0.5
 //   NODE_PATH=FOLDER/node_modules node --max-old-space-size=8192 judge/load-memlab.cjs a.heapsnapshot
 //
-// For `cargo xtask bench snapshot FILE --peer 'memlab=node --max-old-space-size=8192 judge/load-memlab.cjs {}'`. It is not in this study's package.json: only the
+// For `cargo xtask bench snapshot FILE --peer memlab`. It is not in this study's package.json: only the
 // benchmark wants it. The scripts that are left out would download a browser.
 
 const {utils, analysis} = require('@memlab/core');

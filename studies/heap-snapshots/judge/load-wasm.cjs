@@ -3,7 +3,7 @@
 //   npm install --prefix FOLDER @vscode/v8-heap-parser
 //   NODE_PATH=FOLDER/node_modules node judge/load-wasm.cjs a.heapsnapshot
 //
-// For `cargo xtask bench snapshot FILE --peer 'v8-heap-parser=node judge/load-wasm.cjs {}'`. It is not in this study's package.json: only the benchmark wants it.
+// For `cargo xtask bench snapshot FILE --peer v8-heap-parser`. It is not in this study's package.json: only the benchmark wants it.
 
 const {readFileSync} = require('node:fs');
 const {decode_bytes: decodeBytes} = require('@vscode/v8-heap-parser');

@@ -2,7 +2,7 @@
 //
 //   node --max-old-space-size=8192 judge/load.mjs a.heapsnapshot
 //
-// For `cargo xtask bench snapshot FILE --peer DevTools='NODE --max-old-space-size=8192 judge/load.mjs {}'`.
+// For `cargo xtask bench snapshot FILE --peer devtools`.
 
 import {open} from './devtools.mjs';
 

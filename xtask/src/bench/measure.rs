@@ -19,6 +19,8 @@ pub struct Used {
     pub system_s: f64,
     /// Largest resident size of any of them, KiB.
     pub resident_kib: i64,
+    /// Page faults that needed no disk.
+    pub faults: u64,
 }
 
 /// Runs the command to its end; it must succeed.
@@ -35,7 +37,7 @@ pub fn run(command: &mut Command) -> Result<Used> {
     }
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     let system_s = seconds(usage.ru_stime);
-    Ok(Used { cpu_s: seconds(usage.ru_utime) + system_s, system_s, resident_kib: usage.ru_maxrss })
+    Ok(Used { cpu_s: seconds(usage.ru_utime) + system_s, system_s, resident_kib: usage.ru_maxrss, faults: usage.ru_minflt as u64 })
 }
 
 /// Arguments of the hidden `cargo xtask bench child`.

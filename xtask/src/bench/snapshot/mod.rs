@@ -1,18 +1,21 @@
 //! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute everything that its summary shows, beside other
 //! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures.
 //!
-//! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Memory is what is resident
-//! besides the mapped file; for other programs it is all that is resident.
+//! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Before each, as much memory as
+//! the largest needs is touched and given back, by another process, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
+//! is all that is resident.
 
 mod ladder;
 mod one;
+mod peers;
+mod prepare;
 
 use super::{measure, release};
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use one::{ALL, Measured, One};
+use peers::Peer;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Instant;
 
 /// Arguments of `cargo xtask bench snapshot`.
 #[derive(Debug, clap::Args)]
@@ -28,9 +31,13 @@ pub struct Args {
     /// Times each measurement is repeated
     #[arg(long, default_value_t = 5)]
     reps: usize,
-    /// Another program to run on the file, `NAME=COMMAND ARGUMENT...`, `{}` for the file
+    /// Another program to run on the file: devtools, memlab, v8-heap-parser, dinfuehr, or all of them, where studies/heap-snapshots/README.md says to install
+    /// them; or `NAME=COMMAND ARGUMENT...`, `{}` for the file
     #[arg(long)]
     peer: Vec<String>,
+    /// Times other programs are run; as often as ours if not given
+    #[arg(long)]
+    peer_reps: Option<usize>,
     /// Measure one thing in this process and print it as JSON
     #[arg(long, hide = true)]
     one: Option<One>,
@@ -45,21 +52,22 @@ pub fn run(args: &Args) -> Result<()> {
     if release::again()? {
         return Ok(());
     }
+    let peers = &peers::find(&args.peer)?;
     let Some(copies) = args.copies else {
-        let measured = in_turns(args, &[&args.file])?;
-        return print_table(args, &args.file, &measured[0]);
+        let measured = in_turns(args, peers, &[&args.file])?;
+        return print_table(args, peers, &args.file, &measured[0]);
     };
     let ladder = args.ladder.clone().unwrap_or_else(|| args.file.with_extension("ladder"));
     let measured = ladder::write(&args.file, &ladder, copies).and_then(|()| {
         println!("{copies} copies, every class's figures {copies} times those of one: checked\n");
-        let measured = in_turns(args, &[&args.file, &ladder])?;
-        print_table(args, &args.file, &measured[0])?;
+        let measured = in_turns(args, peers, &[&args.file, &ladder])?;
+        print_table(args, peers, &args.file, &measured[0])?;
         println!();
-        print_table(args, &ladder, &measured[1])?;
+        print_table(args, peers, &ladder, &measured[1])?;
         Ok(measured)
     });
     std::fs::remove_file(&ladder).ok();
-    print_growth(args, copies, &measured?);
+    print_growth(peers, copies, &measured?);
     Ok(())
 }
 
@@ -67,29 +75,29 @@ pub fn run(args: &Args) -> Result<()> {
 type Table = Vec<Vec<Measured>>;
 
 /// Measures everything on every file, in turns.
-fn in_turns(args: &Args, files: &[&Path]) -> Result<Vec<Table>> {
-    let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + args.peer.len()]; files.len()];
-    for _ in 0..args.reps {
+fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> {
+    let prepared_bytes = prepare::needed_bytes(files)?;
+    println!("before each measurement {:.0} MB are touched and given back by another process\n", prepared_bytes as f64 / 1e6);
+    let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + peers.len()]; files.len()];
+    for rep in 0..args.reps {
         for (place, (one, _)) in ALL.iter().enumerate().filter(|(_, (one, _))| one.is_possible()) {
             for (file, table) in files.iter().zip(&mut tables) {
+                prepare::touch(prepared_bytes)?;
                 table[place].push(child(*one, file)?);
             }
         }
-        for (place, peer) in args.peer.iter().enumerate() {
+        for (place, peer) in peers.iter().enumerate().filter(|_| args.peer_reps.is_none_or(|peer_reps| rep < peer_reps)) {
             for (file, table) in files.iter().zip(&mut tables) {
-                table[ALL.len() + place].extend(run_peer(peer, file)?);
+                prepare::touch(prepared_bytes)?;
+                table[ALL.len() + place].extend(peer.run(file)?);
             }
         }
     }
     Ok(tables)
 }
 
-fn peer_name(peer: &str) -> &str {
-    peer.split_once('=').map_or(peer, |(name, _)| name)
-}
-
 /// A row for each measurement.
-fn print_table(args: &Args, file: &Path, table: &Table) -> Result<()> {
+fn print_table(args: &Args, peers: &[Peer], file: &Path, table: &Table) -> Result<()> {
     let bytes = std::fs::metadata(file).with_context(|| file.display().to_string())?.len();
     println!("{} of {:.0} MB, {} repetitions in turns: medians, and the range", file.display(), bytes as f64 / 1e6, args.reps);
     for ((one, name), measured) in ALL.iter().zip(table) {
@@ -101,8 +109,8 @@ fn print_table(args: &Args, file: &Path, table: &Table) -> Result<()> {
         };
         print_row(name, measured, "besides the file", &rate);
     }
-    for (peer, measured) in args.peer.iter().zip(&table[ALL.len()..]) {
-        print_row(peer_name(peer), measured, "in all", "");
+    for (peer, measured) in peers.iter().zip(&table[ALL.len()..]) {
+        print_row(&peer.name, measured, "in all", "");
     }
     for (place, (one, name)) in ALL.iter().enumerate() {
         if matches!(one, One::Summary | One::SummaryBy2) {
@@ -124,10 +132,11 @@ fn print_row(name: &str, measured: &[Measured], memory: &str, more: &str) {
     }
     let memory_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
     println!(
-        "{name}: {} s, CPU {} s, of it system {} s, peak {memory_mb:.0} MB {memory}{more}",
+        "{name}: {} s, CPU {} s, of it system {} s, page faults {:.0} thousand, peak {memory_mb:.0} MB {memory}{more}",
         spread(measured, |one| one.wall_s),
         spread(measured, |one| one.cpu_s),
         spread(measured, |one| one.system_s),
+        measure::Spread::of(measured.iter().map(|one| one.faults as f64 / 1e3)).median,
     );
 }
 
@@ -145,9 +154,9 @@ fn print_phases(name: &str, one: One, measured: &[Measured]) {
 }
 
 /// How many times the time of one copy the ladder took, repetition by repetition.
-fn print_growth(args: &Args, copies: u32, tables: &[Table]) {
+fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
     println!("\n{copies} copies, times one (by repetition: median, and the range)");
-    let names = ALL.iter().map(|(_, name)| *name).chain(args.peer.iter().map(|peer| peer_name(peer)));
+    let names = ALL.iter().map(|(_, name)| *name).chain(peers.iter().map(|peer| peer.name.as_str()));
     for (place, name) in names.enumerate().filter(|(place, _)| ALL.get(*place).is_none_or(|(one, _)| *one != One::Index)) {
         let pairs: Vec<(&Measured, &Measured)> = tables[0][place].iter().zip(&tables[1][place]).collect();
         if pairs.is_empty() {
@@ -172,27 +181,4 @@ fn child(one: One, file: &Path) -> Result<Measured> {
     let output = Command::new(std::env::current_exe()?).args(["bench", "snapshot", "--one", name.get_name()]).arg(file).output()?;
     ensure!(output.status.success(), "measuring failed: {}", String::from_utf8_lossy(&output.stderr));
     Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-/// Runs another program; `None` if it cannot be started.
-fn run_peer(peer: &str, file: &Path) -> Result<Option<Measured>> {
-    let Some((_, command)) = peer.split_once('=') else { bail!("--peer NAME=COMMAND ARGUMENT...") };
-    let words: Vec<String> = command.split_whitespace().map(|word| word.replace("{}", &file.display().to_string())).collect();
-    let program = words.first().context("--peer without a command")?;
-    let from = Instant::now();
-    let mut command = Command::new(program);
-    command.args(&words[1..]).stdout(std::process::Stdio::null());
-    match measure::run(&mut command) {
-        Ok(used) => Ok(Some(Measured {
-            wall_s: from.elapsed().as_secs_f64(),
-            cpu_s: used.cpu_s,
-            system_s: used.system_s,
-            phases: Vec::new(),
-            anonymous_mb: used.resident_kib as f64 * 1024.0 / 1e6,
-        })),
-        Err(error) => {
-            eprintln!("{peer}: {error:#}");
-            Ok(None)
-        }
-    }
 }

@@ -74,6 +74,8 @@ pub struct Measured {
     pub cpu_s: f64,
     /// Of it the system's: fresh memory, mostly.
     pub system_s: f64,
+    /// Page faults that needed no disk: one a page, small or huge, that was touched first.
+    pub faults: u64,
     pub anonymous_mb: f64,
     /// CPU time by phase, in the order in which they ended.
     pub phases: Vec<(String, f64)>,
@@ -108,7 +110,7 @@ pub fn measure(one: One, path: &Path) -> Result<Measured> {
     }
     let watch = Watch::start();
     BEFORE_S.set(thread_cpu_s());
-    let (from, before) = (Instant::now(), process_cpu_s());
+    let (from, before) = (Instant::now(), process_used());
     match (one, &index) {
         (One::Index, Some(index)) => {
             let summary = Summary::from_index(index, &Key::of(&bytes, 0))?;
@@ -120,10 +122,11 @@ pub fn measure(one: One, path: &Path) -> Result<Measured> {
         }
         _ => ensure!(!summary_of(&bytes, one.threads())?.classes.is_empty(), "no classes"),
     }
-    let (wall_s, after) = (from.elapsed().as_secs_f64(), process_cpu_s());
+    let (wall_s, after) = (from.elapsed().as_secs_f64(), process_used());
     let anonymous_mb = watch.stop();
     let phases = PHASES.lock().map(|phases| phases.clone()).unwrap_or_default();
-    Ok(Measured { wall_s, cpu_s: after.0 - before.0, system_s: after.1 - before.1, anonymous_mb, phases })
+    let (cpu_s, system_s, faults) = (after.cpu_s - before.cpu_s, after.system_s - before.system_s, after.faults - before.faults);
+    Ok(Measured { wall_s, cpu_s, system_s, faults, anonymous_mb, phases })
 }
 
 fn summary_of(bytes: &[u8], threads: usize) -> Result<Summary> {
@@ -157,8 +160,14 @@ fn thread_cpu_s() -> f64 {
     time.tv_sec as f64 + time.tv_nsec as f64 / 1e9
 }
 
-/// CPU time of this process, s, and of it the system's.
-fn process_cpu_s() -> (f64, f64) {
+/// What this process has used so far.
+struct ProcessUsed {
+    cpu_s: f64,
+    system_s: f64,
+    faults: u64,
+}
+
+fn process_used() -> ProcessUsed {
     // SAFETY: a rusage of zeros is valid, and the call fills it.
     let usage = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -166,7 +175,8 @@ fn process_cpu_s() -> (f64, f64) {
         usage
     };
     let seconds = |time: libc::timeval| time.tv_sec as f64 + time.tv_usec as f64 / 1e6;
-    (seconds(usage.ru_utime) + seconds(usage.ru_stime), seconds(usage.ru_stime))
+    let system_s = seconds(usage.ru_stime);
+    ProcessUsed { cpu_s: seconds(usage.ru_utime) + system_s, system_s, faults: usage.ru_minflt as u64 }
 }
 
 /// A thread that looks at this process's anonymous memory every few milliseconds: the kernel keeps the peak of all that is resident only.
