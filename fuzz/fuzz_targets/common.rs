@@ -9,18 +9,32 @@ thread_local! {
 }
 
 /// Reads the bundle with `bytes` in place of file `name`.
+#[allow(dead_code, reason = "each target uses what it needs")]
 pub fn read_with(name: &str, bytes: &[u8]) {
+    open_with(&[(name, bytes)], |_| ());
+}
+
+/// Opens the bundle with these files in place of its own, or beside them, and, where that succeeds and all of it can be read, looks at it.
+pub fn open_with(files: &[(&str, &[u8])], look: impl FnOnce(Bundle)) {
     FOLDER.with(|cell| {
         let folder = cell.get_or_init(copy).path();
-        let file = folder.join(name);
-        std::fs::write(&file, bytes).expect("a writable folder");
+        for (name, bytes) in files {
+            std::fs::write(folder.join(name), bytes).expect("a writable folder");
+        }
         // Any error will do; a panic or a timeout is the finding.
-        let _ = Bundle::open(folder).and_then(|bundle| bundle.verify());
-        std::fs::copy(good().join(name), &file).expect("a writable folder");
+        if let Ok(bundle) = Bundle::open(folder).and_then(|bundle| bundle.verify().map(|()| bundle)) {
+            look(bundle);
+        }
+        for (name, _) in files {
+            let (file, kept) = (folder.join(name), good().join(name));
+            let restored = if kept.exists() { std::fs::copy(kept, file).map(drop) } else { std::fs::remove_file(file) };
+            restored.expect("a writable folder");
+        }
     });
 }
 
-fn good() -> PathBuf {
+/// The bundle as it is.
+pub fn good() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/trace/tests/data/version-1.bundle")
 }
 
