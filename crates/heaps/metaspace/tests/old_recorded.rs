@@ -77,14 +77,15 @@ fn jdk_11() -> Option<PathBuf> {
     home
 }
 
-/// Records a program of the study on a real JDK 11, now.
+/// Records a program of the study on a real JDK 11, now. Compilations are waited for (`-Xbatch`): a compiling thread allocates too,
+/// and lines of two threads at work need not stand in the order in which the threads acted.
 fn recorded_now(java_home: &Path, folder: &Path, jar: &Path, program: &str) -> Vec<Event> {
     let log = folder.join(format!("{program}.log"));
     let mut java = Command::new(java_home.join("bin/java"));
     if program == "Redefine" {
         java.arg(format!("-javaagent:{}", jar.display()));
     }
-    java.args(["-Xshare:off", "-XX:MetaspaceSize=400m", "-XX:+UseSerialGC", "-Xmx256m", "-XX:SoftRefLRUPolicyMSPerMB=0"]);
+    java.args(["-Xshare:off", "-Xbatch", "-XX:MetaspaceSize=400m", "-XX:+UseSerialGC", "-Xmx256m", "-XX:SoftRefLRUPolicyMSPerMB=0"]);
     java.arg(format!("-Xlog:gc+metaspace*=trace:file={}:uptimenanos,tid:filecount=0", log.display()));
     let ran = java.arg("-cp").arg(jar).arg(program).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
