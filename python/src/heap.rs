@@ -5,25 +5,20 @@
 
 use super::attributes::Layout;
 use super::ids::{State, Young};
-use super::object::{self, Address, address, entries, is_tracked, list_items, tuple_items, type_of, word_at};
+use super::object::{self, Address, FRAMES, OTHER, ROOT, address, entries, is_tracked, list_items, tuple_items, type_of, word_at};
 use super::references::References;
 use super::text;
 use super::types::{Kind, Types};
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Position};
+use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, OwnTexts, Position};
 use heaplab_snapshot::names::StringId;
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
 use pyo3::prelude::*;
 use pyo3::types::PyList;
 use std::collections::HashMap;
 
-/// Handles that are no addresses.
-const ROOT: u64 = 1;
-const OTHER: u64 = 2;
-/// Frames: above every address.
-const FRAMES: u64 = 1 << 63;
 /// Slots of the cache of names; a power of two.
 const NAMES_CACHED: usize = 1 << 14;
-/// A string object's hash looks at so many characters.
+/// No object has this address.
 const UNKNOWN: (Address, StringId) = (0, StringId(0));
 
 /// A frame of a thread.
@@ -463,6 +458,10 @@ impl Embedder for Heap {
             Kind::Tuple => tuple_items(object, |index, item| edges.element(index, item)),
             _ => self.write_named(object, edges),
         }
+    }
+
+    fn own_texts(&self) -> Option<Box<dyn OwnTexts>> {
+        Some(Box::new(text::OfObjects))
     }
 
     fn position(&mut self, object: u64) -> Option<Position> {

@@ -2,7 +2,8 @@
 //!
 //! What Python code can say without being walked (types, frames, roots) is handed over by `heaplab/snapshot.py`; then the heap is walked twice while the GIL is held,
 //! by each type's `tp_traverse`. During the walk nothing is allocated in the heap but numbers that die at once (`__sizeof__`), no Python code runs
-//! and the garbage collector is off, so that both passes see the same heap.
+//! and the garbage collector is off, so that both passes see the same heap, and texts of strings and numbers can be read again where they are
+//! ([`text::OfObjects`]) instead of being copied.
 //!
 //! Source of what is known of CPython: its documentation of the stable ABI where that reaches; where it does not (where attributes and slots lie), the
 //! place is named and either as old as Python 3 or tried on a sample ([`attributes`]).
@@ -119,7 +120,8 @@ impl Walker {
         result.set_item("generation_milliseconds", profile.generation().as_secs_f64() * 1e3)?;
         result.set_item("serialization_milliseconds", profile.serialization().as_secs_f64() * 1e3)?;
         result.set_item("milliseconds", (profile.generation() + profile.serialization()).as_secs_f64() * 1e3)?;
-        result.set_item("attributes_named", self.heap.names_attributes())?;
+        // Before 3.11 attributes are in dictionaries, which have names.
+        result.set_item("attributes_named", self.heap.names_attributes() || py.version_info() < (3, 11))?;
         Ok(result)
     }
 }

@@ -10,6 +10,18 @@ use std::ffi::{c_int, c_void};
 /// The address of a living object.
 pub type Address = u64;
 
+/// Handles that are no addresses: the root, and what holds objects that were not met otherwise.
+pub const ROOT: u64 = 1;
+pub const OTHER: u64 = 2;
+/// Frames: above every address.
+pub const FRAMES: u64 = 1 << 63;
+
+/// Whether a handle is an object's.
+#[inline]
+pub fn is_address(handle: u64) -> bool {
+    handle != ROOT && handle != OTHER && handle & FRAMES == 0
+}
+
 /// Its address.
 pub fn address(object: &Bound<'_, PyAny>) -> Address {
     object.as_ptr() as u64

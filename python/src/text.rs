@@ -1,24 +1,56 @@
 //! Strings and numbers of Python as text, without allocating in its heap (`PyUnicode_AsUTF8` would keep what it makes).
 
-use super::object::{Address, pointer};
+use super::object::{self, Address, pointer};
+use heaplab_snapshot::generate::OwnTexts;
 use pyo3::ffi;
 use std::io::Write;
+use std::mem::MaybeUninit;
 
 /// Strings are cut here, as V8 cuts them.
-const CHARACTERS_MAX: isize = 1024;
+const CHARACTERS_MAX: usize = 1024;
 
 /// Appends a string, cut; surrogates alone as three bytes.
 pub fn append(string: Address, out: &mut Vec<u8>) {
-    // SAFETY: `string` is a living str.
-    let length = unsafe { ffi::PyUnicode_GetLength(pointer(string)) };
-    for index in 0..length.min(CHARACTERS_MAX) {
-        // SAFETY: the index is within the string.
-        let point = unsafe { ffi::PyUnicode_ReadChar(pointer(string), index) };
-        match point {
-            0..=127 => out.push(point as u8),
+    // One more than is taken, for the zero that follows a string that is shorter.
+    let mut points = [MaybeUninit::<u32>::uninit(); CHARACTERS_MAX + 1];
+    // SAFETY: `string` is a living str; at most so many characters of four bytes (wchar_t on Linux) are copied, into room for one more.
+    let count = unsafe { ffi::PyUnicode_AsWideChar(pointer(string), points.as_mut_ptr().cast(), points.len() as isize) };
+    let count = usize::try_from(count).unwrap_or(0).min(CHARACTERS_MAX);
+    // SAFETY: so many were written, from the first on.
+    let points = unsafe { std::slice::from_raw_parts(points.as_ptr().cast::<u32>(), count) };
+    if points.iter().fold(0, |all, point| all | point) < 128 {
+        out.extend(points.iter().map(|point| *point as u8));
+        return;
+    }
+    for point in points {
+        match *point {
+            0..=127 => out.push(*point as u8),
             0xD800..=0xDFFF => out.extend([0xE0 | (point >> 12) as u8, 0x80 | (point >> 6 & 0x3F) as u8, 0x80 | (point & 0x3F) as u8]),
-            _ => out.extend_from_slice(char::from_u32(point).unwrap_or('\u{FFFD}').encode_utf8(&mut [0; 4]).as_bytes()),
+            _ => out.extend_from_slice(char::from_u32(*point).unwrap_or('\u{FFFD}').encode_utf8(&mut [0; 4]).as_bytes()),
         }
+    }
+}
+
+/// Texts of strings and numbers, which live as long as the walk and cannot change: they are read where they are, each time they are needed.
+pub struct OfObjects;
+
+impl OwnTexts for OfObjects {
+    fn append(&self, object: u64, out: &mut Vec<u8>) -> bool {
+        if !object::is_address(object) {
+            return false;
+        }
+        let type_object = object::type_of(object) as *mut ffi::PyTypeObject;
+        // The very types whose objects `Kind` calls strings and numbers: a subclass has its class for a name.
+        if type_object == &raw mut ffi::PyUnicode_Type {
+            append(object, out);
+        } else if type_object == &raw mut ffi::PyLong_Type || type_object == &raw mut ffi::PyBool_Type {
+            append_integer(object, out);
+        } else if type_object == &raw mut ffi::PyFloat_Type {
+            append_float(object, out);
+        } else {
+            return false;
+        }
+        true
     }
 }
 

@@ -20,6 +20,7 @@ class Snapshot:
         with open(path, encoding="ascii") as file:
             raw = json.load(file)
         meta, strings = raw["snapshot"]["meta"], raw["strings"]
+        assert len(set(strings)) == len(strings), "one copy of each"
         width = len(meta["node_fields"])
         self.nodes = []
         for at in range(0, len(raw["nodes"]), width):
@@ -137,6 +138,25 @@ def test_references_have_names():
     code = edge(function, "__code__")[1]
     assert code["kind"] == "code" and edge(code, "co_filename")[1]["name"].endswith("test_snapshot.py")
     assert named("list") and named("dict")
+
+
+def test_texts_are_those_of_the_objects_whatever_else_has_them():
+    # The same text twice, as string, number, key, class and attribute; equal when cut; of every width.
+    long = "y" * 1024
+    texts = ["twin", "".join(["tw", "in"]), "12", "list", "user", "é" * 3, "\u20ac" * 2000, "\U0001f600", "\ud800", "", long, long + "a", long + "b"]
+    numbers = [12, 2**62, -1, 2**63, True, 1.5, float("inf"), 1e300]
+    keyed = {"twin": 1, "12": 2, "only a key": 3, 12: 4}
+    snapshot = taken(last=True)
+    frame = [target for _, name, target in snapshot.nodes[0]["edges"] if "test_texts_are_those" in str(name)][0]
+    found = edge(frame, "texts")[1]
+    assert [edge(found, at)[1]["name"] for at in range(len(texts))] == [text[:1024] for text in texts]
+    assert all(edge(found, at)[1]["kind"] == "string" for at in range(len(texts)))
+    found = edge(frame, "numbers")[1]
+    named = [edge(found, at)[1]["name"] for at in range(len(numbers))]
+    assert named == ["12", str(2**62), "-1", "int of more than 64 bits", "1", "1.5", "inf", "1e300"], named
+    names = {name for kind, name, _ in edge(frame, "keyed")[1]["edges"] if kind in ("property", "element")}
+    assert names == {"twin", "12", "only a key", 12}, names
+    assert len(keyed) == 4
 
 
 def test_frames_are_roots_with_their_variables():

@@ -1,5 +1,6 @@
 //! What a heap has to answer so that a snapshot can be made of it.
 
+use super::OwnTexts;
 use crate::names::StringId;
 use crate::write::{EdgeName, Layout, edge_type};
 
@@ -109,6 +110,14 @@ pub trait Embedder {
 
     /// Second pass: an object's references with their names.
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink);
+
+    /// Reads the texts that objects are themselves (a string what it says), where they live as long as the snapshot is being made. They are not copied: a
+    /// name that [`Embedder::describe`] or [`Embedder::references`] gives is looked for among them first. Most heaps lend none.
+    ///
+    /// Numbers of strings in the file are then others than without, not in the order in which names were given.
+    fn own_texts(&self) -> Option<Box<dyn OwnTexts>> {
+        None
+    }
 
     /// First pass: where an object stands in the source.
     fn position(&mut self, _object: u64) -> Option<Position> {

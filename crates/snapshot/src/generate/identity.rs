@@ -1,8 +1,8 @@
-//! Which object is which node: object -> ordinal, and ordinal -> object, in 14 to 18 bytes an object.
+//! Which object is which node: object -> ordinal, and ordinal -> object, in 14 to 16 bytes an object.
 //!
 //! One array holds the objects in the order of their nodes; the table's slots hold only an ordinal and, in the bits that ordinals do not need yet, some of
-//! the hash, so that a slot of another object seldom costs a look into the array. The table grows by half and is refilled from the array after the old
-//! one is gone, so that both never exist at once.
+//! the hash, so that a slot of another object seldom costs a look into the array. The table grows by a quarter and is refilled from the array after the old
+//! one is gone, so that both never exist at once and little of it stays free.
 //!
 //! A heap's references go everywhere, so that every look is two cache misses that wait for each other. [`IdentityMap::find_all`] looks up
 //! many at a time, in rounds whose loads do not depend on each other.
@@ -139,7 +139,7 @@ impl IdentityMap {
     }
 
     fn grow(&mut self) {
-        self.allocate(self.slots.len() + self.slots.len() / 2);
+        self.allocate(self.slots.len() + self.slots.len() / 4);
         for ordinal in 0..self.objects.len() {
             let (mut slot, tag) = self.place(self.objects[ordinal]);
             while self.slots[slot] != FREE {

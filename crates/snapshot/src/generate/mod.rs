@@ -5,23 +5,27 @@
 //!
 //! Deviation: V8 keeps entries, edges and names of the whole heap between the phases, 12 times the heap at its peak. Here the heap is walked twice: generation numbers the
 //! objects ([`IdentityMap`]) and counts their edges, because a node's `edge_count` stands in the file before any edge; serialization walks again
-//! and writes rows as they come. Between the phases stand 4 bytes an object besides the identity map, and 16 an object that has a place in the
+//! and writes rows as they come. Between the phases stands a byte an object besides the identity map, and 16 an object that has a place in the
 //! source. Names are therefore asked for in the second phase; [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
-//! compared phase by phase.
+//! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves may be lent ([`Embedder::own_texts`]).
 
+mod counts;
 mod embedder;
 mod identity;
+mod lent;
 mod line_ends;
 mod passes;
 mod profile;
 
 pub use embedder::{Description, EdgeSink, Embedder, NameSink, Position};
 pub use identity::IdentityMap;
+pub use lent::OwnTexts;
 pub use line_ends::{LineEnds, Positions};
 pub use profile::Profile;
 
 use crate::names::{Hash, StringsFull, StringsStorage};
 use crate::write::{Counts, WriteError, Writer};
+use lent::Lent;
 use std::io::Write;
 use std::time::Instant;
 
@@ -32,7 +36,7 @@ pub struct Options {
     pub hash: Hash,
     /// When line ends are computed.
     pub positions: Positions,
-    /// Whether names are asked for in the first phase too, as V8 does.
+    /// Whether names are asked for in the first phase too, as V8 does. All are copied then, as by V8, whatever the embedder lends.
     pub names_in_generation: bool,
 }
 
@@ -121,20 +125,27 @@ impl Generator<'_> {
         strings.reset_counters();
 
         let counts = Counts { nodes: walked.identity.len() as u64, edges: walked.edges, trace_functions: 0 };
-        let mut writer = Writer::with_strings(sink, embedder.layout(), counts, strings)?;
         let start = Instant::now();
-        self.write_nodes(embedder, &walked, &mut writer)?;
+        let lent = embedder.own_texts().filter(|_| !self.options.names_in_generation).map(|texts| Lent::new(texts, &walked.identity));
+        if let Some(lent) = &lent {
+            strings = StringsStorage::with_lent(self.options.hash, lent.len());
+        }
+        let mut writer = Writer::with_strings(sink, embedder.layout(), counts, strings)?;
+        self.write_nodes(embedder, &walked, lent.as_ref(), &mut writer)?;
         let nodes_end = Instant::now();
         profile.nodes_time = nodes_end - start;
-        self.write_edges(embedder, &walked, &mut writer)?;
+        self.write_edges(embedder, &walked, lent.as_ref(), &mut writer)?;
         profile.edges_time = nodes_end.elapsed();
         let edges_end = Instant::now();
         for place in &walked.locations {
             writer.location(u64::from(place.node), u64::from(place.script), u64::from(place.line), u64::from(place.column))?;
         }
         profile.serialization_names = writer.strings().counters();
-        profile.strings_bytes = writer.strings().memory_bytes();
-        let (sink, written) = writer.finish()?;
+        profile.strings_bytes = writer.strings().memory_bytes() + lent.as_ref().map_or(0, Lent::memory_bytes);
+        let (sink, written) = match &lent {
+            Some(lent) => writer.finish_lent(&mut lent.reader(&walked.identity))?,
+            None => writer.finish()?,
+        };
         profile.rest_time = edges_end.elapsed();
         profile.file_bytes = written.bytes;
         profile.strings = written.strings;

@@ -1,6 +1,8 @@
 //! The passes of a generator: the walk that numbers and counts, and the two that write.
 
+use super::counts::EdgeCounts;
 use super::identity::{IdentityMap, ROUND};
+use super::lent::Lent;
 use super::line_ends::{Positions, Scripts};
 use super::{Description, EdgeSink, Embedder, GenerateError, Generator, NameSink, PROGRESS_OBJECTS, Position, Profile, Progress, Step};
 use crate::names::{StringId, StringsFull, StringsStorage};
@@ -19,7 +21,7 @@ pub(super) struct Place {
 /// What the first phase leaves to the second.
 pub(super) struct Walked {
     pub(super) identity: IdentityMap,
-    edge_counts: Vec<u32>,
+    edge_counts: EdgeCounts,
     pub(super) edges: u64,
     pub(super) locations: Vec<Place>,
 }
@@ -44,7 +46,7 @@ impl Generator<'_> {
         let mut identity = IdentityMap::with_capacity(hint);
         let mut too_many = identity.add(embedder.root()).is_none();
         embedder.objects(&mut |object| too_many |= identity.add(object).is_none());
-        let edge_counts = Vec::with_capacity(hint);
+        let edge_counts = EdgeCounts::with_capacity(hint);
         let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new() };
         let follow = !embedder.names_all_objects();
         let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many, follow };
@@ -71,7 +73,7 @@ impl Generator<'_> {
             }
             self.walk_object(ordinal, object, embedder, &mut walked, &mut discovery, &mut scripts)?;
             if self.options.names_in_generation {
-                let mut names = Named { strings, full: None };
+                let mut names = Named { strings, lent: None, full: None };
                 embedder.describe(object, &mut names);
                 embedder.references(object, &mut names);
                 names.full.map_or(Ok(()), Err)?;
@@ -83,7 +85,7 @@ impl Generator<'_> {
         if let (Some(ordinal), Some(object)) = (last_ordinal, last) {
             let mut count = 0u64;
             embedder.targets(object, &mut |_| count += 1);
-            walked.edge_counts[ordinal] = u32::try_from(count).map_err(|_| GenerateError::TooMany)?;
+            walked.edge_counts.set(ordinal, u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
             walked.edges += count;
         }
         if discovery.too_many {
@@ -94,7 +96,7 @@ impl Generator<'_> {
         profile.source_bytes = scripts.scanned_bytes;
         profile.locations = walked.locations.len();
         profile.identity_bytes = walked.identity.memory_bytes();
-        profile.kept_bytes = walked.edge_counts.len() * 4 + walked.locations.len() * size_of::<Place>();
+        profile.kept_bytes = walked.edge_counts.memory_bytes() + walked.locations.len() * size_of::<Place>();
         Ok(walked)
     }
 
@@ -140,14 +142,17 @@ impl Generator<'_> {
         &mut self,
         embedder: &mut impl Embedder,
         walked: &Walked,
+        lent: Option<&Lent>,
         writer: &mut Writer<W>,
     ) -> Result<(), GenerateError> {
+        let mut text = Vec::new();
         for (ordinal, edge_count) in walked.edge_counts.iter().enumerate() {
-            let mut names = Named { strings: writer.strings(), full: None };
+            let lent = lent.map(|lent| Lookup { lent, identity: &walked.identity, text: &mut text });
+            let mut names = Named { strings: writer.strings(), lent, full: None };
             let Description { node_type, name, id, self_size, trace_node_id, detachedness } =
                 embedder.describe(walked.identity.object(ordinal), &mut names);
             names.full.map_or(Ok(()), Err)?;
-            let edge_count = u64::from(*edge_count);
+            let edge_count = u64::from(edge_count);
             writer.node(&Node { node_type, name, id, self_size, edge_count, trace_node_id, detachedness })?;
             self.tell(Step::Nodes, ordinal, walked);
         }
@@ -159,10 +164,13 @@ impl Generator<'_> {
         &mut self,
         embedder: &mut impl Embedder,
         walked: &Walked,
+        lent: Option<&Lent>,
         writer: &mut Writer<W>,
     ) -> Result<(), GenerateError> {
+        let mut text = Vec::new();
         let mut edges = Edges {
             writer,
+            lent: lent.map(|lent| Lookup { lent, identity: &walked.identity, text: &mut text }),
             identity: &walked.identity,
             from: 0,
             count: 0,
@@ -178,8 +186,8 @@ impl Generator<'_> {
             if let Some(failed) = edges.failed.take() {
                 return Err(failed);
             }
-            if u64::from(*first) != second {
-                return Err(GenerateError::References { ordinal, first: *first, second });
+            if u64::from(first) != second {
+                return Err(GenerateError::References { ordinal, first, second });
             }
             self.tell(Step::Edges, ordinal, walked);
         }
@@ -240,14 +248,31 @@ impl Discovery {
     }
 }
 
+/// Texts that the heap's objects lend, to be looked for before a name is copied.
+struct Lookup<'a> {
+    lent: &'a Lent,
+    identity: &'a IdentityMap,
+    text: &'a mut Vec<u8>,
+}
+
+impl Lookup<'_> {
+    fn find(&mut self, text: &[u8]) -> Option<StringId> {
+        self.lent.find(text, self.identity, self.text)
+    }
+}
+
 /// Names alone.
 struct Named<'a> {
     strings: &'a mut StringsStorage,
+    lent: Option<Lookup<'a>>,
     full: Option<StringsFull>,
 }
 
 impl NameSink for Named<'_> {
     fn intern(&mut self, text: &[u8]) -> StringId {
+        if let Some(number) = self.lent.as_mut().and_then(|lent| lent.find(text)) {
+            return number;
+        }
         self.strings.intern_bytes(text).unwrap_or_else(|full| {
             self.full = Some(full);
             StringId(0)
@@ -262,6 +287,7 @@ impl EdgeSink for Named<'_> {
 /// Edges on their way into the file.
 struct Edges<'a, W> {
     writer: &'a mut Writer<W>,
+    lent: Option<Lookup<'a>>,
     identity: &'a IdentityMap,
     from: u32,
     count: u64,
@@ -295,6 +321,9 @@ impl<W: Write> Edges<'_, W> {
 
 impl<W: Write> NameSink for Edges<'_, W> {
     fn intern(&mut self, text: &[u8]) -> StringId {
+        if let Some(number) = self.lent.as_mut().and_then(|lent| lent.find(text)) {
+            return number;
+        }
         self.writer.strings().intern_bytes(text).unwrap_or_else(|full| {
             self.failed = Some(full.into());
             StringId(0)

@@ -101,7 +101,7 @@ impl Embedder for Lists {
     }
 }
 
-fn made(heap: &mut Lists, options: Options) -> (Value, Profile) {
+fn made(heap: &mut impl Embedder, options: Options) -> (Value, Profile) {
     let (bytes, profile) = generate(heap, Vec::new(), options).unwrap();
     assert_eq!(profile.file_bytes, bytes.len() as u64);
     (serde_json::from_slice(&bytes).unwrap(), profile)
@@ -260,3 +260,5 @@ fn an_embedder_can_be_asked_without_a_file() {
     Lists::default().describe(BASE + 16, &mut names);
     assert_eq!(names.0, [b"class 1".to_vec()]);
 }
+
+mod lent;

@@ -7,7 +7,8 @@
 //!
 //! Deviations: bytes lie behind each other in one buffer (V8: one allocation a string), slots hold 32 bits of the hash and the
 //! string's number (V8: pointers to both). Growth follows the hash: V8's tables fill to 4/5, ours to 7/16, because
-//! linear probing costs (1 + 1/(1 - fill)) / 2 probes at best.
+//! linear probing costs (1 + 1/(1 - fill)) / 2 probes at best. And the first numbers may be those of texts that are kept elsewhere, of which
+//! there is no copy here ([`StringsStorage::with_lent`]): in a heap of many small strings a copy of each, with its place in the table, is as large as the heap.
 
 mod hash;
 
@@ -56,13 +57,25 @@ pub struct StringsStorage {
     bytes: Vec<u8>,
     /// Where each string ends in `bytes`.
     ends: Vec<u64>,
+    /// Numbers below are those of texts kept elsewhere.
+    lent: u32,
     counters: Counters,
 }
 
 impl StringsStorage {
     /// Empty.
     pub fn new(hash: Hash) -> StringsStorage {
-        StringsStorage { hash, slots: vec![FREE; SLOTS_LEAST], bytes: Vec::new(), ends: Vec::new(), counters: Counters::default() }
+        StringsStorage::with_lent(hash, 0)
+    }
+
+    /// Whose first `lent` numbers are those of texts that somebody else keeps and finds: they are never found here. The others follow them.
+    pub fn with_lent(hash: Hash, lent: u32) -> StringsStorage {
+        StringsStorage { hash, slots: vec![FREE; SLOTS_LEAST], bytes: Vec::new(), ends: Vec::new(), lent, counters: Counters::default() }
+    }
+
+    /// How many texts are kept elsewhere.
+    pub fn lent(&self) -> u32 {
+        self.lent
     }
 
     /// The number of `text`, which is copied if it is new.
@@ -108,7 +121,7 @@ impl StringsStorage {
 
     fn insert(&mut self, at: usize, hash: u32, text: &[u8]) -> Result<StringId, StringsFull> {
         // The largest number is that of a free slot.
-        let number = u32::try_from(self.ends.len()).ok().filter(|number| *number != u32::MAX).ok_or(StringsFull(self.ends.len()))?;
+        let number = u32::try_from(self.len()).ok().filter(|number| *number != u32::MAX).ok_or(StringsFull(self.len()))?;
         self.bytes.extend_from_slice(text);
         self.ends.push(self.bytes.len() as u64);
         self.slots[at] = u64::from(hash) << 32 | u64::from(number);
@@ -141,22 +154,23 @@ impl StringsStorage {
         }
     }
 
-    /// How many strings there are.
+    /// How many strings there are, lent ones included.
     pub fn len(&self) -> usize {
-        self.ends.len()
+        self.lent as usize + self.ends.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.ends.is_empty()
+        self.len() == 0
     }
 
     /// The string of that number, in the bytes it was given in.
     ///
     /// # Panics
-    /// If the number is not one of this storage.
+    /// If the number is not one of this storage, or is that of a lent text.
     pub fn bytes_of(&self, id: StringId) -> &[u8] {
-        let index = id.0 as usize;
+        assert!(id.0 >= self.lent, "the text of string {} is kept elsewhere", id.0);
+        let index = (id.0 - self.lent) as usize;
         let start = if index == 0 { 0 } else { self.ends[index - 1] };
         &self.bytes[start as usize..self.ends[index] as usize]
     }

@@ -76,6 +76,9 @@ pub enum WriteError {
         /// How many there are.
         known: usize,
     },
+    /// A text that is lent cannot be had any more, or is another.
+    #[error("the text of string {0} is not what it was when its number was given: the heap may not change while it is walked")]
+    Lent(u32),
     /// Elements and hidden edges have an index, all others a name.
     #[error("an edge of type {0} with the wrong kind of name: element and hidden edges have an index, all others a string")]
     EdgeName(u8),

@@ -11,13 +11,17 @@
 //! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to the byte (tests/rewrites.rs).
 
 mod error;
+mod header;
 mod layout;
+mod section;
 mod text;
 
 pub use error::WriteError;
 pub use layout::{EDGE_TYPES, Layout, NODE_TYPES, NodeField, Rows, edge_type, node_type};
+pub use section::Section;
 
 use crate::names::{Hash, StringId, StringsStorage};
+use header::{check_layout, header};
 use std::io::Write;
 use text::Output;
 
@@ -65,68 +69,6 @@ pub enum EdgeName {
     Index(u64),
     /// Of all others.
     Text(StringId),
-}
-
-/// The lists of a snapshot, in their order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Section {
-    /// `nodes`
-    Nodes,
-    /// `edges`
-    Edges,
-    /// `trace_function_infos`
-    TraceFunctionInfos,
-    /// `trace_tree`
-    TraceTree,
-    /// `samples`
-    Samples,
-    /// `locations`
-    Locations,
-    /// `scopes`
-    Scopes,
-    /// `scope_context_vars`
-    ScopeContextVars,
-    /// `scope_uses`
-    ScopeUses,
-    /// `strings`
-    Strings,
-}
-
-impl Section {
-    /// All of them, in their order.
-    pub const ALL: [Section; 10] = [
-        Section::Nodes,
-        Section::Edges,
-        Section::TraceFunctionInfos,
-        Section::TraceTree,
-        Section::Samples,
-        Section::Locations,
-        Section::Scopes,
-        Section::ScopeContextVars,
-        Section::ScopeUses,
-        Section::Strings,
-    ];
-
-    /// Its key.
-    pub fn key(self) -> &'static str {
-        match self {
-            Section::Nodes => "nodes",
-            Section::Edges => "edges",
-            Section::TraceFunctionInfos => "trace_function_infos",
-            Section::TraceTree => "trace_tree",
-            Section::Samples => "samples",
-            Section::Locations => "locations",
-            Section::Scopes => "scopes",
-            Section::ScopeContextVars => "scope_context_vars",
-            Section::ScopeUses => "scope_uses",
-            Section::Strings => "strings",
-        }
-    }
-
-    /// Whether only files with scopes have it; all other lists are in every file that is written here.
-    pub(crate) fn is_of_scopes(self) -> bool {
-        matches!(self, Section::Scopes | Section::ScopeContextVars | Section::ScopeUses)
-    }
 }
 
 /// A scope of a script: a function's, a block's.
@@ -377,14 +319,28 @@ impl<W: Write> Writer<W> {
     }
 
     /// Writes what is left, checks that the counts were kept, and gives the sink back.
-    pub fn finish(mut self) -> Result<(W, Written), WriteError> {
+    pub fn finish(self) -> Result<(W, Written), WriteError> {
+        self.finish_lent(&mut |_, _| false)
+    }
+
+    /// The same where texts are lent ([`StringsStorage::with_lent`]): `append` gives them, in the order of their numbers, and false where it cannot.
+    pub fn finish_lent(mut self, append: &mut dyn FnMut(StringId, &mut Vec<u8>) -> bool) -> Result<(W, Written), WriteError> {
         self.to(Section::Strings)?;
         let separator: &[u8] = if self.layout.rows == Rows::OnePerLine { b",\n" } else { b"," };
-        for number in 0..self.strings.len() {
-            if number > 0 {
+        let mut text = Vec::new();
+        for number in (0..self.strings.len() as u32).map(StringId) {
+            if number.0 > 0 {
                 self.output.text(separator)?;
             }
-            self.output.string(self.strings.bytes_of(StringId(number as u32)))?;
+            if number.0 >= self.strings.lent() {
+                self.output.string(self.strings.bytes_of(number))?;
+                continue;
+            }
+            text.clear();
+            if !append(number, &mut text) {
+                return Err(WriteError::Lent(number.0));
+            }
+            self.output.string(&text)?;
         }
         self.output.text(b"]}")?;
         let written = Written { bytes: self.output.bytes(), strings: self.strings.len() };
@@ -488,61 +444,6 @@ fn check_type(place: &'static str, given: u8, known: usize) -> Result<(), WriteE
 #[inline]
 fn pair(node: u64, count: u64) -> u64 {
     crate::names::fold(node.wrapping_add(0x9E37_79B9_7F4A_7C15), count.wrapping_mul(0xD6E8_FEB8_6659_FD93) | 1)
-}
-
-fn check_layout(layout: &Layout) -> Result<(), WriteError> {
-    let fields = &layout.node_fields;
-    let needed = [NodeField::Type, NodeField::Name, NodeField::Id, NodeField::SelfSize, NodeField::EdgeCount];
-    if !needed.iter().all(|field| fields.contains(field)) {
-        return Err(WriteError::Layout("lacks type, name, id, self_size or edge_count"));
-    }
-    if fields.iter().enumerate().any(|(at, field)| fields[..at].contains(field)) {
-        return Err(WriteError::Layout("has a column twice"));
-    }
-    if layout.node_types.len() > 256 || layout.edge_types.len() > 256 {
-        return Err(WriteError::Layout("names more than 256 types"));
-    }
-    if layout.node_kinds == 0 {
-        return Err(WriteError::Layout("names no kind of column"));
-    }
-    Ok(())
-}
-
-/// The `snapshot` object, up to the first list.
-fn header(layout: &Layout, counts: Counts) -> String {
-    let list = |names: &mut dyn Iterator<Item = &str>| {
-        let quoted: Vec<String> = names.map(quoted).collect();
-        format!("[{}]", quoted.join(","))
-    };
-    let node_fields = list(&mut layout.node_fields.iter().map(|field| field.name()));
-    let node_types = list(&mut layout.node_types.iter().map(String::as_str));
-    let edge_types = list(&mut layout.edge_types.iter().map(String::as_str));
-    let native = layout.extra_native_bytes.map_or(String::new(), |bytes| format!(",\"extra_native_bytes\":{bytes}"));
-    let Counts { nodes, edges, trace_functions } = counts;
-    let kinds = ",\"number\"".repeat(usize::from(layout.node_kinds).saturating_sub(1));
-    let script_object = if layout.script_objects { "\"script_object_index\"," } else { "" };
-    let scopes = if layout.scopes { SCOPE_FIELDS } else { "" };
-    format!(
-        "{{\"snapshot\":{{\"meta\":{{\"node_fields\":{node_fields},\
-         \"node_types\":[{node_types},\"string\"{kinds}],\
-         \"edge_fields\":[\"type\",\"name_or_index\",\"to_node\"],\
-         \"edge_types\":[{edge_types},\"string_or_number\",\"node\"],\
-         \"trace_function_info_fields\":[\"function_id\",\"name\",\"script_name\",\"script_id\",\"line\",\"column\"],\
-         \"trace_node_fields\":[\"id\",\"function_info_index\",\"count\",\"size\",\"children\"],\
-         \"sample_fields\":[\"timestamp_us\",\"last_assigned_id\"],\
-         \"location_fields\":[\"object_index\",\"script_id\",{script_object}\"line\",\"column\"]{scopes}}},\
-         \"node_count\":{nodes},\"edge_count\":{edges},\"trace_function_count\":{trace_functions}{native}}},\n"
-    )
-}
-
-const SCOPE_FIELDS: &str = ",\"scope_fields\":[\"script_node_index\",\"scope_id\",\"depth\",\"scope_context_vars_count\",\"scope_uses_count\"],\
-     \"scope_context_var_fields\":[\"name\"],\"scope_use_fields\":[\"declaring_scope_id\",\"slot_index\"]";
-
-fn quoted(name: &str) -> String {
-    let mut output = Output::new(Vec::new());
-    // A vector takes everything.
-    let written = output.string(name.as_bytes()).and_then(|()| output.into_sink()).unwrap_or_default();
-    String::from_utf8(written).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -1,28 +1,43 @@
-//! CPython's heap: a process of a million objects, as JSON documents and instances of classes make them.
+//! CPython's heap: processes of about a million objects, as JSON documents and instances of classes make them, and of little else than small distinct strings or
+//! numbers, where what is kept of each object weighs most.
 
 use super::row;
 use anyhow::{Context, Result};
 use std::process::Command;
 
-const PROGRAM: &str = r#"
-import json, sys, time
-import heaplab.snapshot
+/// What the heaps are made of, and the program that makes each.
+const HEAPS: [(&str, &str); 4] = [
+    ("documents and instances", DOCUMENTS),
+    ("1 M small distinct strings", "kept = ['s%d' % number for number in range(1_000_000)]"),
+    ("a dictionary of 1 M small distinct keys", "kept = {'s%d' % number: None for number in range(1_000_000)}"),
+    ("1 M distinct integers", "kept = [1_000_000 + number for number in range(1_000_000)]"),
+];
 
+const DOCUMENTS: &str = r#"
+import json
 class Session:
     def __init__(self, number):
         self.number, self.user, self.tags, self.peers = number, "user %d" % number, ["a", "b"], []
+document = json.dumps([{"id": n, "name": "item %d" % (n % 5000), "price": n / 8, "tags": ["x", "y"], "owner": {"mail": "m%d" % n}} for n in range(100)])
+documents = [json.loads(document) for _ in range(1000)]
+sessions = [Session(n) for n in range(60_000)]
+"#;
+
+const START: &str = r#"
+import json, sys, time
+import heaplab.snapshot
 
 def status(key):
     with open("/proc/self/status") as file:
         return next(int(line.split()[1]) for line in file if line.startswith(key))
+"#;
 
-document = json.dumps([{"id": n, "name": "item %d" % (n % 5000), "price": n / 8, "tags": ["x", "y"], "owner": {"mail": "m%d" % n}} for n in range(100)])
-documents = [json.loads(document) for _ in range(1000)]
-sessions = [Session(n) for n in range(60_000)]
+const END: &str = r#"
 before = status("VmRSS")
-start = time.perf_counter()
+start, start_cpu = time.perf_counter(), time.process_time()
 result = heaplab.snapshot.write(sys.argv[1], last=True)
-print(json.dumps({"s": time.perf_counter() - start, "before": before, "peak": status("VmHWM"), **result}))
+cpu = time.process_time() - start_cpu
+print(json.dumps({"s": time.perf_counter() - start, "cpu": cpu, "before": before, "peak": status("VmHWM"), **result}))
 "#;
 
 pub fn run() -> Result<()> {
@@ -34,18 +49,23 @@ pub fn run() -> Result<()> {
         return Ok(());
     }
     let path = folder.path().join("a.heapsnapshot");
-    let output = Command::new(&python).args(["-c", PROGRAM]).arg(&path).current_dir(folder.path()).output()?;
-    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-    let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
-    let nodes = number("nodes")?;
-    println!(
-        "CPython: {nodes} objects, {} references, {} bytes, resident {} kB before",
-        number("edges")?,
-        number("bytes")?,
-        number("before")?
-    );
-    row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
-    row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
+    for (name, heap) in HEAPS {
+        let program = format!("{START}\n{heap}\n{END}");
+        let output = Command::new(&python).args(["-c", &program]).arg(&path).current_dir(folder.path()).output()?;
+        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+        let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
+        let nodes = number("nodes")?;
+        println!(
+            "CPython, {name}: {nodes} objects, {} references, {} strings, {} bytes, resident {} kB before",
+            number("edges")?,
+            number("strings")?,
+            number("bytes")?,
+            number("before")?
+        );
+        row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
+        println!("{:<64} {:9.2} s", "of that the process's own CPU", number("cpu")? * 1e6 / nodes);
+        row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
+    }
     Ok(())
 }
