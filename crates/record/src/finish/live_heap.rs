@@ -102,6 +102,12 @@ impl LiveHeap {
         }
     }
 
+    /// Takes what lives at `address` out if the process has allocated it since its last fork; otherwise nothing changes.
+    #[inline]
+    pub fn remove_own(&mut self, address: u64) -> Option<Live> {
+        self.top.remove(address)
+    }
+
     /// The heap of a child forked now: a copy of everything, all of it inherited.
     pub fn fork(&mut self) -> LiveHeap {
         self.freeze();

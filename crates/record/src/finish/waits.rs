@@ -39,6 +39,11 @@ impl Waits {
         self.parked.insert(at, Parked { stream, wanted, deadline });
     }
 
+    /// Whether nobody waits.
+    pub fn is_empty(&self) -> bool {
+        self.parked.is_empty()
+    }
+
     /// When the first wait ends in any case.
     pub fn deadline(&self) -> Option<u64> {
         self.parked.first().map(|parked| parked.deadline)
