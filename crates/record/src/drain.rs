@@ -6,12 +6,13 @@
 use crate::clock;
 use crate::discover::{self, RINGS_MAX};
 use crate::proc_fs;
-use crate::ring::{self, Parsed, Part, Ring, TAKE_WORDS};
+use crate::ring::{self, Change, Parsed, Part, Ring, TAKE_WORDS};
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
-use crate::spool::record::{Encoder, Kind, Record};
+use crate::spool::record::Encoder;
 use crate::spool::writer::SpoolWriter;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use hashbrown::HashMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -206,9 +207,9 @@ impl Drainer {
         let base = heaplab_recorder::layout::stamp(*first).1;
         self.encoder.begin(base);
         let (totals, sampled) = (&mut self.totals, &mut self.sampled);
-        let (used, parsed) = ring::encode(words, &mut self.encoder, |record| {
-            totals.events += u64::from(!matches!(record.kind, Kind::ThreadBegin | Kind::ThreadEnd | Kind::Node));
-            follow_sample(record, id.pid, totals, sampled);
+        let (used, parsed) = ring::encode(words, &mut self.encoder, |change| {
+            totals.events += 1;
+            follow_sample(change, id.pid, totals, sampled);
         });
         if used > 0 {
             let id = RingId { nested: part == Part::Nested, ..id };
@@ -271,22 +272,26 @@ impl Drainer {
 }
 
 /// Keeps the estimate of live bytes: all that happens to one address in [`LIVE_SAMPLE`], times [`LIVE_SAMPLE`].
-#[inline]
-fn follow_sample(record: &Record, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
+#[inline(always)]
+fn follow_sample(change: Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
     let chosen = |address: u64| (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0;
     const { assert!(LIVE_SAMPLE == 1 << (64 - 58)) };
-    let key = |address: u64| address ^ u64::from(pid) << 48;
-    if matches!(record.kind, Kind::Free | Kind::Realloc) {
-        let gone = if record.kind == Kind::Free { record.address } else { record.old_address };
-        if chosen(gone)
-            && let Some(size) = sampled.remove(&key(gone))
-        {
-            totals.live_bytes_estimate = totals.live_bytes_estimate.saturating_sub(size * LIVE_SAMPLE);
-        }
+    if chosen(change.gone) || chosen(change.born) {
+        follow_chosen(change, chosen, pid, totals, sampled);
     }
-    if matches!(record.kind, Kind::Alloc | Kind::Realloc) && chosen(record.address) {
-        let size = record.size.min(1 << 40);
-        let before = sampled.insert(key(record.address), size).unwrap_or(0);
+}
+
+#[cold]
+fn follow_chosen(change: Change, chosen: impl Fn(u64) -> bool, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
+    let key = |address: u64| address ^ u64::from(pid) << 48;
+    if chosen(change.gone)
+        && let Some(size) = sampled.remove(&key(change.gone))
+    {
+        totals.live_bytes_estimate = totals.live_bytes_estimate.saturating_sub(size * LIVE_SAMPLE);
+    }
+    if chosen(change.born) {
+        let size = change.size.min(1 << 40);
+        let before = sampled.insert(key(change.born), size).unwrap_or(0);
         totals.live_bytes_estimate = (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
     }
 }

@@ -170,65 +170,106 @@ pub enum Parsed {
     Damaged,
 }
 
-/// Encodes the records at the beginning of `words`, calls `each` for every one, and says how many words they were.
-pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(&Record)) -> (usize, Parsed) {
-    let mut at = 0;
-    while let Some(&first) = words.get(at) {
+/// What a record did to blocks; 0: nothing of the kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Change {
+    /// Where one was given back.
+    pub gone: u64,
+    /// Where one was handed out.
+    pub born: u64,
+    /// Bytes that were asked for.
+    pub size: u64,
+}
+
+/// Encodes the records at the beginning of `words`, calls `each` for every event, and says how many words they were.
+pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(Change)) -> (usize, Parsed) {
+    let mut rest = words;
+    let parsed = loop {
+        let [first, then @ ..] = rest else { break Parsed::Whole };
         if !encoder.has_room() {
-            return (at, Parsed::Full);
+            break Parsed::Full;
         }
-        let Some(&second) = words.get(at + 1) else { break };
-        let (kind, stamp) = layout::stamp(first);
-        let Some(length) = layout::record_words(kind, second) else { return (at, Parsed::Damaged) };
-        let Some(record) = words.get(at..at + length as usize) else { break };
-        if matches!(kind, layout::ALLOC | layout::REALLOC) && record[2] > BLOCK_BYTES_MAX
-            || kind == layout::NODE && !(1..layout::NODES_MAX).contains(&layout::node_and_parent(record[2]).0)
-        {
-            return (at, Parsed::Damaged);
+        let (kind, stamp) = layout::stamp(*first);
+        // The three that are nearly all there is, without a record in between where none is needed.
+        match (kind, then) {
+            (layout::FREE, [block, after @ ..]) => {
+                let block = Block::from_word(*block);
+                encoder.free(Kind::Free, block.family << FAMILY_SHIFT, stamp, block.address);
+                each(Change { gone: block.address, ..Change::default() });
+                rest = after;
+            }
+            (layout::ALLOC, [block, size, extra, after @ ..]) => {
+                if *size > BLOCK_BYTES_MAX {
+                    break Parsed::Damaged;
+                }
+                let record = birth(Kind::Alloc, false, stamp, [*block, *size, *extra]);
+                encoder.push(&record);
+                each(Change { gone: 0, born: record.address, size: *size });
+                rest = after;
+            }
+            (layout::NODE, [ip, numbers, after @ ..]) => {
+                let (node, parent) = layout::node_and_parent(*numbers);
+                if !(1..layout::NODES_MAX).contains(&node) {
+                    break Parsed::Damaged;
+                }
+                encoder.node(stamp, *ip, node, parent.into());
+                rest = after;
+            }
+            _ => match encode_other(rest, kind, stamp, encoder, &mut each) {
+                Ok(0) => break Parsed::Whole,
+                Ok(length) => rest = &rest[length..],
+                Err(()) => break Parsed::Damaged,
+            },
         }
-        at += length as usize;
-        if kind == layout::MARK {
-            let name: Vec<u8> = record[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
-            encoder.push_mark(&Record { stamp, ..Record::default() }, &name);
-            continue;
-        }
-        let record = record_of(kind, stamp, record);
-        encoder.push(&record);
-        each(&record);
+    };
+    (words.len() - rest.len(), parsed)
+}
+
+/// Encodes what is not as frequent; gives its words, 0 where it is not whole yet, or an error where it is no record.
+fn encode_other(words: &[u64], kind: u8, stamp: u64, encoder: &mut Encoder, each: &mut impl FnMut(Change)) -> Result<usize, ()> {
+    let Some(&second) = words.get(1) else { return Ok(0) };
+    let length = layout::record_words(kind, second).ok_or(())? as usize;
+    let Some(words) = words.get(..length) else { return Ok(0) };
+    if kind == layout::REALLOC && words[2] > BLOCK_BYTES_MAX {
+        return Err(());
     }
-    (at, Parsed::Whole)
+    if kind == layout::MARK {
+        let name: Vec<u8> = words[2..].iter().flat_map(|word| word.to_le_bytes()).take(second as usize).collect();
+        encoder.push_mark(&Record { stamp, ..Record::default() }, &name);
+        return Ok(length);
+    }
+    let record = record_of(kind, stamp, words);
+    encoder.push(&record);
+    match kind {
+        layout::THREAD_BEGIN | layout::THREAD_END => {}
+        layout::REALLOC => each(Change { gone: record.old_address, born: record.address, size: record.size }),
+        _ => each(Change::default()),
+    }
+    Ok(length)
 }
 
 #[inline]
 fn record_of(kind: u8, stamp: u64, words: &[u64]) -> Record {
     let second = words[1];
     match kind {
-        layout::ALLOC | layout::ALLOC_FAILED => birth(Kind::Alloc, kind == layout::ALLOC_FAILED, stamp, words),
+        layout::ALLOC_FAILED => birth(Kind::Alloc, true, stamp, [second, words[2], words[3]]),
         layout::REALLOC | layout::REALLOC_FAILED => {
-            let record = birth(Kind::Realloc, kind == layout::REALLOC_FAILED, stamp, words);
+            let record = birth(Kind::Realloc, kind == layout::REALLOC_FAILED, stamp, [second, words[2], words[3]]);
             Record { old_address: Block::from_word(words[4]).address, after: (words[5] & COUNTER_MASK).max(stamp), ..record }
         }
         layout::THREAD_BEGIN | layout::THREAD_END => {
             let kind = if kind == layout::THREAD_BEGIN { Kind::ThreadBegin } else { Kind::ThreadEnd };
             Record { kind, stamp, address: second, size: words[2], usable: words[3], ..Record::default() }
         }
-        layout::NODE => {
-            let (stack, parent) = layout::node_and_parent(words[2]);
-            Record { kind: Kind::Node, stamp, address: second, stack, size: parent.into(), ..Record::default() }
-        }
-        layout::FREE => {
-            let block = Block::from_word(second);
-            Record { kind: Kind::Free, flags: block.family << FAMILY_SHIFT, stamp, address: block.address, ..Record::default() }
-        }
         _ => Record { kind: Kind::UsableSizeRead, stamp, address: Block::from_word(second).address, ..Record::default() },
     }
 }
 
-#[inline]
-fn birth(kind: Kind, failed: bool, stamp: u64, words: &[u64]) -> Record {
-    let block = Block::from_word(words[1]);
-    let (stack, slack) = layout::node_and_slack(words[3]);
-    let size = words[2];
+/// A birth, of the words behind the stamp.
+#[inline(always)]
+fn birth(kind: Kind, failed: bool, stamp: u64, [block, size, extra]: [u64; 3]) -> Record {
+    let block = Block::from_word(block);
+    let (stack, slack) = layout::node_and_slack(extra);
     let mut flags = block.family << FAMILY_SHIFT;
     flags |= if block.zeroed { ZEROED } else { 0 };
     flags |= if failed { FAILED } else { 0 };

@@ -64,17 +64,16 @@ impl Stream {
     #[inline]
     pub fn advance(&mut self, files: &Files) -> bool {
         loop {
-            match self.decoder.next(&self.padded, self.length) {
-                Ok(Some(record)) => {
+            match self.decoder.next_into(&self.padded, self.length, &mut self.current) {
+                Ok(true) => {
                     // The order within a ring is certain; stamps of a thread that moved between processors might not be.
                     // A node is not an event: it may be defined at any time before the event that needs it.
-                    if record.kind != Kind::Node {
-                        self.key = self.key.max(record.stamp);
+                    if self.current.kind != Kind::Node {
+                        self.key = self.key.max(self.current.stamp);
                     }
-                    self.current = record;
                     return true;
                 }
-                Ok(None) => {}
+                Ok(false) => {}
                 Err(damage) => self.damage = Some(damage.to_string()),
             }
             if !self.refill(files) {
@@ -108,6 +107,7 @@ impl Stream {
     }
 
     /// Loads the next block; whether there was one.
+    #[cold]
     fn refill(&mut self, files: &Files) -> bool {
         if self.damage.is_some() {
             return false;

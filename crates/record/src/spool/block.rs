@@ -13,10 +13,10 @@ const MAGIC: [u8; 4] = *b"HLsB";
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u16)]
 pub enum BlockKind {
-    /// Records of one ring, in order.
-    Records = 1,
     /// One JSON object: see [`super::note::Note`].
     Note = 2,
+    /// Records of one ring, in order.
+    Records = 3,
 }
 
 /// Which ring: the process image's number in the spool and the ring's number in that image.
@@ -60,6 +60,9 @@ pub enum BlockDamage {
     /// Something else stands where a block should begin.
     #[error("no block begins there")]
     Header,
+    /// Records as spools of version 2 have them.
+    #[error("an older heaplab wrote it: finish it with that one")]
+    Version,
     /// The checksum is another.
     #[error("a block's checksum does not match its content")]
     Checksum,
@@ -93,8 +96,9 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         let kind = match u16::from_le_bytes([bytes[4], bytes[5]]) {
-            1 => BlockKind::Records,
+            1 if bytes[0..4] == MAGIC => return Err(BlockDamage::Version),
             2 => BlockKind::Note,
+            3 => BlockKind::Records,
             _ => return Err(BlockDamage::Header),
         };
         let header = Header {
@@ -159,6 +163,15 @@ mod tests {
             }
             assert!(verify(&bytes, &payload).is_err(), "bit {bit}");
         }
+    }
+
+    #[test]
+    fn records_of_an_older_version_are_told_from_damage() {
+        let mut bytes = example(&[]).to_bytes(&[]);
+        bytes[4] = 1;
+        assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Version));
+        bytes[0] = 0;
+        assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Header));
     }
 
     proptest! {

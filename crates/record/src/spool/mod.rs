@@ -5,6 +5,7 @@ pub mod block;
 pub mod note;
 pub mod reader;
 pub mod record;
+pub mod widths;
 pub mod writer;
 
 /// The file of blocks in the spool folder.

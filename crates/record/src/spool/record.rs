@@ -1,13 +1,14 @@
 //! One ring record as the spool keeps it, and its encoding (docs/spool-format.md, "Records").
 //!
-//! A record is a tag byte, then a nibble of length for each of its fields, then each field's low bytes. Lengths instead of
-//! continuation bits, because eight bytes can then be stored or loaded at once whatever the value is: about 5 ns a record
-//! where LEB128 costs three times that. Stamps, addresses and stacks are differences from the record before in the same
-//! block; a block stands alone.
+//! A record is a head of one to three bytes, which says what it is and how many bytes each of its fields has (see [`super::widths`]), then
+//! the fields. Lengths in the head instead of continuation bits, because eight bytes can then be stored or loaded at once whatever the
+//! value is. Stamps, addresses and stacks are differences from the record before in the same block; a block stands alone. What is
+//! usual costs nothing: a usable size is a difference from what glibc would have, a caller from the node before it.
 
 use super::block::BlockDamage;
+use super::widths::{Put, ROOM, Take, Widths};
 
-/// What a record is about; the low three bits of the tag.
+/// What a record is about; the low three bits of its head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Kind {
@@ -64,25 +65,52 @@ pub struct Record {
     pub stack: u32,
 }
 
-/// Most bytes a record may take, the eight bytes of slack that every store and load wants included.
-pub const RECORD_BYTES_MAX: usize = 1 + 4 + 8 * 8 + 8 + MARK_BYTES_MAX;
+/// Most bytes a record may take, with what every store and load wants behind it.
+pub const RECORD_BYTES_MAX: usize = ROOM + MARK_BYTES_MAX;
 /// Longest name of a mark.
 pub const MARK_BYTES_MAX: usize = 256;
 
-#[inline]
+const STAMP: Widths = Widths::new([1, 2, 3, 8]);
+const ADDRESS: Widths = Widths::new([1, 2, 3, 8]);
+const MOVED: Widths = Widths::new([0, 2, 3, 8]);
+const SIZE: Widths = Widths::new([1, 2, 4, 8]);
+const USABLE: Widths = Widths::new([0, 1, 2, 8]);
+const STACK: Widths = Widths::new([0, 1, 2, 4]);
+const TOOK: Widths = Widths::new([1, 2, 3, 8]);
+const IP: Widths = Widths::new([2, 3, 6, 8]);
+const NODE: Widths = Widths::new([1, 2, 3, 4]);
+const PARENT: Widths = Widths::new([0, 1, 2, 8]);
+
+/// A byte of flags follows the head.
+const MORE: u32 = 8;
+
+#[inline(always)]
 fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
 }
 
-#[inline]
+#[inline(always)]
 fn unzigzag(value: u64) -> u64 {
     value >> 1 ^ (value & 1).wrapping_neg()
+}
+
+/// Blocks lie 8 bytes apart at least, nearly always: those bits go where differences of equal ones vanish.
+#[inline(always)]
+fn turned(address: u64) -> u64 {
+    address.rotate_right(3)
+}
+
+/// What glibc has for `size` bytes, so that nothing need be said where that is so; elsewhere it is as good a guess as any.
+#[inline(always)]
+fn usual(size: u64) -> u64 {
+    (size.wrapping_add(23) & !15).max(32).wrapping_sub(8)
 }
 
 /// What the next record is a difference from.
 #[derive(Clone, Copy, Debug, Default)]
 struct Before {
     stamp: u64,
+    /// As [`turned`].
     address: u64,
     stack: u32,
     /// Return address of the last node.
@@ -109,13 +137,13 @@ impl Encoder {
         (self.length, self.records, self.before) = (0, 0, Before { stamp: base, ..Before::default() });
     }
 
-    /// Whether one more record fits.
+    /// Whether a record more fits.
     #[inline]
     pub fn has_room(&self) -> bool {
-        self.bytes.len() - self.length >= RECORD_BYTES_MAX
+        self.length + RECORD_BYTES_MAX <= self.bytes.len()
     }
 
-    /// How many records there are.
+    /// Records so far.
     pub fn records(&self) -> u32 {
         self.records
     }
@@ -128,42 +156,14 @@ impl Encoder {
     /// Adds a record. There is room.
     #[inline]
     pub fn push(&mut self, record: &Record) {
-        let before = self.before;
-        let tag = record.kind as u8 | record.flags << 3;
-        let stamp = zigzag(record.stamp.wrapping_sub(before.stamp));
-        let address = zigzag(record.address.wrapping_sub(before.address));
         match record.kind {
-            Kind::Alloc => {
-                let stack = zigzag(u64::from(record.stack).wrapping_sub(u64::from(before.stack)));
-                self.put(tag, [stamp, address, record.size, zigzag(record.usable.wrapping_sub(record.size)), stack, 0]);
-                if record.flags & ALIGNED != 0 {
-                    self.bytes[self.length] = record.align_log2;
-                    self.length += 1;
-                }
-                self.before.stack = record.stack;
-            }
-            Kind::Realloc => {
-                let old = zigzag(record.old_address.wrapping_sub(before.address));
-                let moved = zigzag(record.address.wrapping_sub(record.old_address));
-                let stack = zigzag(u64::from(record.stack).wrapping_sub(u64::from(before.stack)));
-                let usable = zigzag(record.usable.wrapping_sub(record.size));
-                self.put(tag, [stamp, record.after.wrapping_sub(record.stamp), old, moved, record.size, usable, stack, 0]);
-                self.before.stack = record.stack;
-            }
-            Kind::ThreadBegin | Kind::ThreadEnd => self.put(tag, [stamp, record.address, record.size, record.usable]),
-            Kind::Free | Kind::UsableSizeRead => self.put(tag, [stamp, address]),
-            Kind::Mark => self.put(tag, [stamp, record.size]),
-            Kind::Node => {
-                let ip = zigzag(record.address.wrapping_sub(before.ip));
-                self.put(tag, [stamp, ip, u64::from(record.stack), record.size]);
-                self.before.ip = record.address;
-            }
+            Kind::Alloc => self.alloc(record),
+            Kind::Free | Kind::UsableSizeRead => self.free(record.kind, record.flags, record.stamp, record.address),
+            Kind::Realloc => self.realloc(record),
+            Kind::Node => self.node(record.stamp, record.address, record.stack, record.size),
+            Kind::ThreadBegin | Kind::ThreadEnd => self.whole(record, [record.address, record.size, record.usable]),
+            Kind::Mark => self.whole(record, [record.size]),
         }
-        self.before.stamp = record.stamp;
-        if matches!(record.kind, Kind::Alloc | Kind::Free | Kind::Realloc) {
-            self.before.address = record.address;
-        }
-        self.records += 1;
     }
 
     /// Adds a mark: `record` as [`Kind::Mark`] with `name`, cut at [`MARK_BYTES_MAX`]. There is room.
@@ -174,21 +174,127 @@ impl Encoder {
         self.length += name.len();
     }
 
-    /// Tag, length nibbles, fields. `N` is even; an unused last field is 0 and takes no bytes.
-    #[inline]
-    fn put<const N: usize>(&mut self, tag: u8, fields: [u64; N]) {
-        let room = &mut self.bytes[self.length..self.length + RECORD_BYTES_MAX];
-        room[0] = tag;
-        let mut at = 1 + N / 2;
-        let mut lengths = 0_u64;
-        for (index, field) in fields.into_iter().enumerate() {
-            let length = (64 - field.leading_zeros() as usize).div_ceil(8);
-            lengths |= (length as u64) << (4 * index);
-            room[at..at + 8].copy_from_slice(&field.to_le_bytes());
-            at += length;
+    /// Adds a [`Kind::Free`] or [`Kind::UsableSizeRead`]. There is room.
+    #[inline(always)]
+    pub fn free(&mut self, kind: Kind, flags: u8, stamp: u64, address: u64) {
+        let stamp_difference = self.stamp(stamp);
+        let address_difference = zigzag(turned(address).wrapping_sub(self.before.address));
+        if kind == Kind::Free {
+            self.before.address = turned(address);
         }
-        room[1..1 + N / 2].copy_from_slice(&lengths.to_le_bytes()[..N / 2]);
-        self.length += at;
+        let mut head = kind as u32;
+        let mut put = self.room::<1>();
+        if flags != 0 {
+            head |= MORE;
+            put.whole(flags.into(), 1);
+        }
+        head |= put.field(stamp_difference, &STAMP) << 4;
+        head |= put.field(address_difference, &ADDRESS) << 6;
+        put.head::<1>(head);
+        let bytes = put.at;
+        self.end(bytes);
+    }
+
+    #[inline(always)]
+    fn alloc(&mut self, record: &Record) {
+        let stamp = self.stamp(record.stamp);
+        let address = turned(record.address);
+        let address_difference = zigzag(address.wrapping_sub(self.before.address));
+        let stack = self.stack(record.stack);
+        self.before.address = address;
+        let mut head = Kind::Alloc as u32;
+        let mut put = self.room::<2>();
+        if record.flags != 0 {
+            head |= MORE;
+            put.whole(u64::from(record.flags) | u64::from(record.align_log2) << 8, 1 + usize::from(record.flags & ALIGNED != 0));
+        }
+        head |= put.field(stamp, &STAMP) << 4;
+        head |= put.field(address_difference, &ADDRESS) << 6;
+        head |= put.field(record.size, &SIZE) << 8;
+        head |= put.field(zigzag(record.usable.wrapping_sub(usual(record.size))), &USABLE) << 10;
+        head |= put.field(stack, &STACK) << 12;
+        put.head::<2>(head);
+        let bytes = put.at;
+        self.end(bytes);
+    }
+
+    #[inline]
+    fn realloc(&mut self, record: &Record) {
+        let stamp = self.stamp(record.stamp);
+        let (old, new) = (turned(record.old_address), turned(record.address));
+        let old_difference = zigzag(old.wrapping_sub(self.before.address));
+        let stack = self.stack(record.stack);
+        self.before.address = new;
+        let mut head = Kind::Realloc as u32;
+        let mut put = self.room::<3>();
+        if record.flags != 0 {
+            head |= MORE;
+            put.whole(record.flags.into(), 1);
+        }
+        head |= put.field(stamp, &STAMP) << 4;
+        head |= put.field(old_difference, &ADDRESS) << 6;
+        head |= put.field(record.size, &SIZE) << 8;
+        head |= put.field(zigzag(record.usable.wrapping_sub(usual(record.size))), &USABLE) << 10;
+        head |= put.field(stack, &STACK) << 12;
+        head |= put.field(zigzag(new.wrapping_sub(old)), &MOVED) << 14;
+        head |= put.field(record.after.wrapping_sub(record.stamp), &TOOK) << 16;
+        put.head::<3>(head);
+        let bytes = put.at;
+        self.end(bytes);
+    }
+
+    /// Adds a [`Kind::Node`]. There is room.
+    #[inline(always)]
+    pub fn node(&mut self, stamp: u64, ip: u64, node: u32, parent: u64) {
+        let stamp = self.stamp(stamp);
+        let ip_difference = zigzag(ip.wrapping_sub(self.before.ip));
+        self.before.ip = ip;
+        let mut head = Kind::Node as u32;
+        let mut put = self.room::<2>();
+        head |= put.field(stamp, &STAMP) << 4;
+        head |= put.field(ip_difference, &IP) << 6;
+        head |= put.field(node.into(), &NODE) << 8;
+        head |= put.field(zigzag(parent.wrapping_sub(node.into())), &PARENT) << 10;
+        put.head::<2>(head);
+        let bytes = put.at;
+        self.end(bytes);
+    }
+
+    /// Adds a record that is rare: its fields have all their bytes.
+    fn whole<const N: usize>(&mut self, record: &Record, fields: [u64; N]) {
+        let stamp = self.stamp(record.stamp);
+        let mut put = self.room::<2>();
+        put.head::<2>(record.kind as u32 | u32::from(record.flags) << 8);
+        put.whole(stamp, 8);
+        for field in fields {
+            put.whole(field, 8);
+        }
+        let bytes = put.at;
+        self.end(bytes);
+    }
+
+    #[inline(always)]
+    fn stamp(&mut self, stamp: u64) -> u64 {
+        zigzag(stamp.wrapping_sub(std::mem::replace(&mut self.before.stamp, stamp)))
+    }
+
+    #[inline(always)]
+    fn stack(&mut self, stack: u32) -> u64 {
+        let difference = stack.wrapping_sub(std::mem::replace(&mut self.before.stack, stack));
+        u64::from(difference << 1 ^ ((difference as i32) >> 31) as u32)
+    }
+
+    /// Where the next record goes, behind its head of `HEAD` bytes.
+    #[inline(always)]
+    fn room<const HEAD: usize>(&mut self) -> Put<'_> {
+        let Some(room) = self.bytes[self.length..].first_chunk_mut() else { unreachable!("callers ask `has_room` first") };
+        Put::new(room, HEAD)
+    }
+
+    #[inline(always)]
+    fn end(&mut self, bytes: usize) {
+        self.length += bytes;
+        self.records += 1;
     }
 }
 
@@ -206,96 +312,124 @@ impl Decoder {
     }
 
     /// The next record of the payload `padded[..length]`; `None` at its end.
-    #[inline]
     pub fn next(&mut self, padded: &[u8], length: usize) -> Result<Option<Record>, BlockDamage> {
+        let mut record = Record::default();
+        Ok(self.next_into(padded, length, &mut record)?.then_some(record))
+    }
+
+    /// The same into `record`; whether there was one.
+    #[inline]
+    pub fn next_into(&mut self, padded: &[u8], length: usize, record: &mut Record) -> Result<bool, BlockDamage> {
         if self.at >= length {
-            return Ok(None);
+            return Ok(false);
         }
-        let tag = *padded.get(self.at).ok_or(BlockDamage::Record)?;
-        let before = self.before;
-        let mut record = Record { flags: tag >> 3, ..Record::default() };
-        let plus = |base: u64, value: u64| base.wrapping_add(unzigzag(value));
-        let stack = |value: u64| plus(u64::from(before.stack), value) as u32;
-        match tag & 7 {
-            0 => {
-                let [stamp, address, size, slack, node, _] = self.take(padded)?;
-                record.kind = Kind::Alloc;
-                (record.stamp, record.address, record.size) = (plus(before.stamp, stamp), plus(before.address, address), size);
-                (record.usable, record.stack) = (plus(size, slack), stack(node));
-                if record.flags & ALIGNED != 0 {
-                    record.align_log2 = padded.get(self.at).copied().filter(|log2| *log2 < 64).ok_or(BlockDamage::Record)?;
-                    self.at += 1;
-                }
-                self.before.stack = record.stack;
-            }
-            2 => {
-                let [stamp, took, old, moved, size, slack, node, _] = self.take(padded)?;
-                record.kind = Kind::Realloc;
-                record.stamp = plus(before.stamp, stamp);
-                record.after = record.stamp.wrapping_add(took);
-                record.old_address = plus(before.address, old);
-                record.address = plus(record.old_address, moved);
-                (record.size, record.usable, record.stack) = (size, plus(size, slack), stack(node));
-                self.before.stack = record.stack;
-            }
-            kind @ (1 | 3) => {
-                let [stamp, address] = self.take(padded)?;
-                record.kind = if kind == 1 { Kind::Free } else { Kind::UsableSizeRead };
-                (record.stamp, record.address) = (plus(before.stamp, stamp), plus(before.address, address));
-            }
-            kind @ (4 | 5) => {
-                let [stamp, tid, name0, name1] = self.take(padded)?;
-                record.kind = if kind == 4 { Kind::ThreadBegin } else { Kind::ThreadEnd };
-                (record.stamp, record.address, record.size, record.usable) = (plus(before.stamp, stamp), tid, name0, name1);
-            }
-            6 => {
-                let [stamp, bytes] = self.take(padded)?;
-                record.kind = Kind::Mark;
-                (record.stamp, record.size, record.address) = (plus(before.stamp, stamp), bytes, self.at as u64);
-                self.at += usize::try_from(bytes).ok().filter(|bytes| *bytes <= MARK_BYTES_MAX).ok_or(BlockDamage::Record)?;
-            }
-            _ => {
-                let [stamp, ip, node, parent] = self.take(padded)?;
-                record.kind = Kind::Node;
-                (record.stamp, record.address, record.size) = (plus(before.stamp, stamp), plus(before.ip, ip), parent);
-                record.stack = u32::try_from(node).map_err(|_| BlockDamage::Record)?;
-                self.before.ip = record.address;
-            }
-        }
-        if self.at > length {
+        let room = padded.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDamage::Record)?;
+        let head = u32::from_le_bytes([room[0], room[1], room[2], 0]);
+        let used = match head & 7 {
+            0 => self.alloc(room, head, record),
+            1 => self.free(room, head, Kind::Free, record),
+            2 => self.realloc(room, head, record),
+            3 => self.free(room, head, Kind::UsableSizeRead, record),
+            7 => self.node(room, head, record),
+            rare => self.rare(room, rare, record)?,
+        };
+        self.at += used;
+        if self.at > length || record.align_log2 > 63 {
             return Err(BlockDamage::Record);
         }
         self.before.stamp = record.stamp;
-        if matches!(record.kind, Kind::Alloc | Kind::Free | Kind::Realloc) {
-            self.before.address = record.address;
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn stamp(&self, field: u64) -> u64 {
+        self.before.stamp.wrapping_add(unzigzag(field))
+    }
+
+    #[inline(always)]
+    fn stack(&mut self, field: u64) -> u32 {
+        let field = field as u32;
+        self.before.stack = self.before.stack.wrapping_add(field >> 1 ^ (field & 1).wrapping_neg());
+        self.before.stack
+    }
+
+    #[inline(always)]
+    fn free(&mut self, room: &[u8; ROOM], head: u32, kind: Kind, record: &mut Record) -> usize {
+        let more = usize::from(head & MORE != 0);
+        let flags = if more == 1 { room[1] } else { 0 };
+        let mut take = Take::new(room, 1 + more);
+        let stamp = self.stamp(take.field(head >> 4, &STAMP));
+        let address = self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
+        if kind == Kind::Free {
+            self.before.address = address;
         }
-        Ok(Some(record))
+        *record = Record { kind, flags, stamp, address: address.rotate_left(3), ..Record::default() };
+        take.at
+    }
+
+    #[inline(always)]
+    fn alloc(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+        let more = usize::from(head & MORE != 0);
+        let flags = if more == 1 { room[2] } else { 0 };
+        let aligned = usize::from(flags & ALIGNED != 0);
+        let align_log2 = if aligned == 1 { room[3] } else { 0 };
+        let mut take = Take::new(room, 2 + more + aligned);
+        let stamp = self.stamp(take.field(head >> 4, &STAMP));
+        self.before.address = self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
+        let size = take.field(head >> 8, &SIZE);
+        let usable = usual(size).wrapping_add(unzigzag(take.field(head >> 10, &USABLE)));
+        let stack = self.stack(take.field(head >> 12, &STACK));
+        let address = self.before.address.rotate_left(3);
+        *record = Record { kind: Kind::Alloc, flags, align_log2, stamp, address, size, usable, stack, ..Record::default() };
+        take.at
     }
 
     #[inline]
-    fn take<const N: usize>(&mut self, padded: &[u8]) -> Result<[u64; N], BlockDamage> {
-        let room = padded.get(self.at..self.at + RECORD_BYTES_MAX).ok_or(BlockDamage::Record)?;
-        let mut lengths = [0; 8];
-        lengths[..N / 2].copy_from_slice(&room[1..1 + N / 2]);
-        let lengths = u64::from_le_bytes(lengths);
-        let mut at = 1 + N / 2;
-        let mut fields = [0; N];
-        for (index, field) in fields.iter_mut().enumerate() {
-            let length = (lengths >> (4 * index) & 15) as usize;
-            if length > 8 {
-                return Err(BlockDamage::Record);
-            }
-            let bytes = room.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).ok_or(BlockDamage::Record)?;
-            *field = u64::from_le_bytes(bytes) & MASKS[length];
-            at += length;
+    fn realloc(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+        let more = usize::from(head & MORE != 0);
+        let flags = if more == 1 { room[3] } else { 0 };
+        let mut take = Take::new(room, 3 + more);
+        let stamp = self.stamp(take.field(head >> 4, &STAMP));
+        let old = self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
+        let size = take.field(head >> 8, &SIZE);
+        let usable = usual(size).wrapping_add(unzigzag(take.field(head >> 10, &USABLE)));
+        let stack = self.stack(take.field(head >> 12, &STACK));
+        self.before.address = old.wrapping_add(unzigzag(take.field(head >> 14, &MOVED)));
+        let after = stamp.wrapping_add(take.field(head >> 16, &TOOK));
+        let (old_address, address) = (old.rotate_left(3), self.before.address.rotate_left(3));
+        *record = Record { kind: Kind::Realloc, flags, stamp, after, address, old_address, size, usable, stack, align_log2: 0 };
+        take.at
+    }
+
+    #[inline(always)]
+    fn node(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+        let mut take = Take::new(room, 2);
+        let stamp = self.stamp(take.field(head >> 4, &STAMP));
+        self.before.ip = self.before.ip.wrapping_add(unzigzag(take.field(head >> 6, &IP)));
+        let stack = take.field(head >> 8, &NODE) as u32;
+        let size = u64::from(stack).wrapping_add(unzigzag(take.field(head >> 10, &PARENT)));
+        *record = Record { kind: Kind::Node, stamp, address: self.before.ip, size, stack, ..Record::default() };
+        take.at
+    }
+
+    /// What begins and ends a thread, and marks.
+    #[cold]
+    fn rare(&mut self, room: &[u8; ROOM], kind: u32, record: &mut Record) -> Result<usize, BlockDamage> {
+        let mut take = Take::new(room, 2);
+        let (flags, stamp) = (room[1], self.stamp(take.whole(8)));
+        *record = Record { flags, stamp, ..Record::default() };
+        if kind == Kind::Mark as u32 {
+            let bytes = take.whole(8);
+            // The name begins behind the length.
+            (record.kind, record.size, record.address) = (Kind::Mark, bytes, (self.at + take.at) as u64);
+            take.at += usize::try_from(bytes).ok().filter(|bytes| *bytes <= MARK_BYTES_MAX).ok_or(BlockDamage::Record)?;
+        } else {
+            record.kind = if kind == Kind::ThreadBegin as u32 { Kind::ThreadBegin } else { Kind::ThreadEnd };
+            (record.address, record.size, record.usable) = (take.whole(8), take.whole(8), take.whole(8));
         }
-        self.at += at;
-        Ok(fields)
+        Ok(take.at)
     }
 }
-
-const MASKS: [u64; 9] =
-    [0, 0xFF, 0xFFFF, 0xFF_FFFF, 0xFFFF_FFFF, 0xFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF, 0xFF_FFFF_FFFF_FFFF, 0xFFFF_FFFF_FFFF_FFFF];
 
 #[cfg(test)]
 mod tests {
@@ -316,7 +450,7 @@ mod tests {
                 Kind::Alloc => Record { size: v[2], usable: v[3], stack, align_log2, ..plain },
                 Kind::Realloc => Record { size: v[2], usable: v[3], stack, after: v[4], old_address: v[5], ..plain },
                 Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
-                Kind::Node => Record { size: v[2], stack, ..plain },
+                Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
                 _ => plain,
             }
         })
