@@ -9,6 +9,7 @@ use crate::proc_fs;
 use crate::ring::{self, Change, Parsed, Part, Ring, TAKE_WORDS};
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
+use crate::spool::reader::Index;
 use crate::spool::record::Encoder;
 use crate::spool::writer::SpoolWriter;
 use hashbrown::HashMap;
@@ -263,6 +264,11 @@ impl Drainer {
             }
         }
         Ok(())
+    }
+
+    /// Where everything is in the spool.
+    pub fn into_index(self) -> Index {
+        self.writer.into_index()
     }
 
     /// Pretend that the disk is full once the spool has this many bytes; for tests.

@@ -12,6 +12,7 @@ use crate::error::RecordError;
 use crate::signals::{self, Signals};
 use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
+use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, preload, proc_fs, spawn};
@@ -73,6 +74,8 @@ pub struct Recorded {
     pub obstacle: Option<Obstacle>,
     /// The program's file.
     pub program: PathBuf,
+    /// Where everything is in the spool: finishing need not look for it.
+    pub index: Index,
 }
 
 /// What happens while recording, for whoever shows it.
@@ -415,6 +418,7 @@ impl Session<'_> {
             unrecorded: self.unrecorded,
             obstacle: self.obstacle,
             program: self.program,
+            index: self.drainer.into_index(),
         }
     }
 }

@@ -3,7 +3,7 @@
 use super::recording::{self, Finishing};
 use anyhow::{Context, Result, bail};
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_record::{mark::spool_of, output, session};
+use heaplab_record::{finish, mark::spool_of, output, session};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -142,7 +142,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("heaplab: note: {} (process {}) was not recorded: it {}", process.executable.display(), process.pid, process.reason);
     }
     output::clear_bundle(&output, args.force)?;
-    let finishing = Finishing { spool: recorded.spool.clone(), output, options: args.contents.options(), quiet, keep_spool: false };
+    let options = finish::Options { index: Some(recorded.index.clone()), ..args.contents.options() };
+    let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet, keep_spool: false };
     let finished = recording::finish(&finishing)?;
     recording::report(&finished, Some(&recorded), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);

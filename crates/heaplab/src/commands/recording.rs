@@ -22,7 +22,7 @@ pub struct Contents {
 impl Contents {
     /// As the library takes it.
     pub fn options(&self) -> Options {
-        Options { symbols: (!self.no_symbols).then(heaplab_symbols::Options::default), addresses: self.addresses }
+        Options { symbols: (!self.no_symbols).then(heaplab_symbols::Options::default), addresses: self.addresses, ..Options::default() }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::error::RecordError;
 use crate::image::{Image, ImageDamage};
 use crate::mark;
 use crate::spool::EVENTS_FILE;
-use crate::spool::block::RingId;
+use crate::spool::block::{BlockDamage, RingId};
 use crate::spool::note::Note;
 use crate::spool::reader::{BlockPlace, Index};
 use crate::symbolize;
@@ -76,6 +76,8 @@ pub struct Options {
     pub symbols: Option<heaplab_symbols::Options>,
     /// Keep the blocks' addresses.
     pub addresses: bool,
+    /// Where everything is in the spool, as who has just written it knows; `None`: it is read for that.
+    pub index: Option<Index>,
 }
 
 /// Finishes the spool into a bundle at `output`, which must not exist.
@@ -85,7 +87,7 @@ pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn
     if !options.addresses {
         writer.leave_out_addresses();
     }
-    let (mut tables, meta, counts) = merge_spool(&files, &mut writer, progress)?;
+    let (mut tables, meta, counts) = merge_spool(&files, options.index.clone(), &mut writer, progress)?;
     if let Some(symbols) = &options.symbols {
         progress(Progress::Symbols);
         symbolize::symbolize(&mut tables, symbols);
@@ -99,13 +101,14 @@ pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn
     Ok(Finished { output: output.to_owned(), meta, counts, processes, bundle_bytes })
 }
 
-/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the recording.
+/// Merges all rings of a spool into `sink`, and gives the tables and what is known of the recording. `index` as in [`Options`].
 pub fn merge_spool<S: EventSink>(
     files: &Files,
+    index: Option<Index>,
     sink: &mut S,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<(Tables, Meta, Counts), RecordError> {
-    let mut content = read_content(files)?;
+    let mut content = read_content(files, index)?;
     let later = content.control.later.unwrap_or_else(Moment::now);
     let clock = Clock::between(content.control.origin, later).ok_or_else(|| RecordError::NotASpool {
         path: files.folder.clone(),
@@ -137,12 +140,18 @@ pub fn merge_spool<S: EventSink>(
     Ok((tables, meta, counts))
 }
 
-fn read_content(files: &Files) -> Result<SpoolContent, RecordError> {
+fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, RecordError> {
     let folder = &files.folder;
     let not_a_spool = |reason: String| RecordError::NotASpool { path: folder.clone(), reason };
     let page = folder.join(CONTROL_FILE);
     let control = ControlFacts::parse(&fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
-    let index = files.spool.index().map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?;
+    let index = match index {
+        Some(index) => index,
+        None => files.spool.index().map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?,
+    };
+    if let Some(damage @ BlockDamage::Version) = index.damage {
+        return Err(not_a_spool(damage.to_string()));
+    }
     let mut losses = Vec::new();
     let mut images = BTreeMap::new();
     for key in discover::process_files(folder).map_err(RecordError::io("cannot list", folder))? {

@@ -12,6 +12,7 @@ use std::path::Path;
 /// One block of a ring, by its place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockPlace {
+    /// Of its header.
     offset: u64,
     payload_bytes: u32,
     /// Records in it.
@@ -25,7 +26,7 @@ pub struct BlockPlace {
 }
 
 /// Where everything is in a spool file.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Index {
     /// The blocks of each ring, in order.
     pub rings: BTreeMap<RingId, Vec<BlockPlace>>,
@@ -61,7 +62,11 @@ impl Index {
             if let Err(damage) = block::verify(&head, &payload) {
                 return Ok(index.ended(damage));
             }
-            index.add(&header, &payload);
+            if header.kind == BlockKind::Note {
+                // A note of a later version is no reason to lose the rest.
+                index.notes.extend(serde_json::from_slice::<Note>(&payload));
+            }
+            index.add(&header);
         }
     }
 
@@ -70,18 +75,17 @@ impl Index {
         self
     }
 
-    fn add(&mut self, header: &Header, payload: &[u8]) {
-        match header.kind {
-            BlockKind::Records => self.rings.entry(header.ring).or_default().push(BlockPlace {
-                offset: self.sound_bytes + HEADER_BYTES as u64,
+    /// A block with this header follows what was whole so far.
+    pub(super) fn add(&mut self, header: &Header) {
+        if header.kind == BlockKind::Records {
+            self.rings.entry(header.ring).or_default().push(BlockPlace {
+                offset: self.sound_bytes,
                 payload_bytes: header.payload_bytes,
                 records: header.records,
                 begin_position: header.begin_position,
                 end_position: header.end_position,
                 base_stamp: header.base_stamp,
-            }),
-            // A note of a later version is no reason to lose the rest.
-            BlockKind::Note => self.notes.extend(serde_json::from_slice::<Note>(payload)),
+            });
         }
         self.sound_bytes += HEADER_BYTES as u64 + u64::from(header.payload_bytes);
     }
@@ -115,11 +119,14 @@ impl SpoolFile {
         Index::read(io::BufReader::with_capacity(1 << 18, &self.0))
     }
 
-    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length.
+    /// Reads a payload, followed by the slack that decoding wants; returns the payload's length. The checksum is looked at here,
+    /// whoever made the index.
     pub fn payload(&self, place: BlockPlace, padded: &mut Vec<u8>) -> io::Result<usize> {
-        let length = place.payload_bytes as usize;
+        let (mut head, length) = ([0; HEADER_BYTES], place.payload_bytes as usize);
         padded.resize(length + RECORD_BYTES_MAX, 0);
-        self.0.read_exact_at(&mut padded[..length], place.offset)?;
+        self.0.read_exact_at(&mut head, place.offset)?;
+        self.0.read_exact_at(&mut padded[..length], place.offset + HEADER_BYTES as u64)?;
+        block::verify(&head, &padded[..length]).map_err(|damage| io::Error::new(io::ErrorKind::InvalidData, damage))?;
         Ok(length)
     }
 }
@@ -134,7 +141,13 @@ mod tests {
     fn example() -> Vec<u8> {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("events.spool");
-        let mut writer = SpoolWriter::create(&path).unwrap();
+        write_example(&path);
+        std::fs::read(path).unwrap()
+    }
+
+    /// Writes an example; gives where its writer says that everything is.
+    fn write_example(path: &Path) -> Index {
+        let mut writer = SpoolWriter::create(path).unwrap();
         let mut encoder = Encoder::new(4096);
         for ring in [0, 1, 0] {
             encoder.begin(100);
@@ -142,7 +155,31 @@ mod tests {
             writer.records(&encoder, RingId { pid: 1, ring, ..RingId::default() }, 0, 2, 100).unwrap();
             writer.note(&Note::Loss { text: format!("ring {ring}") }).unwrap();
         }
-        std::fs::read(path).unwrap()
+        writer.into_index()
+    }
+
+    #[test]
+    fn the_writer_knows_what_reading_finds() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.spool");
+        let known = write_example(&path);
+        assert_eq!(known, SpoolFile::open(&path).unwrap().index().unwrap());
+    }
+
+    #[test]
+    fn what_changed_since_the_index_was_made_is_not_believed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.spool");
+        let known = write_example(&path);
+        let place = known.rings.values().next().unwrap()[0];
+        let mut padded = Vec::new();
+        let length = SpoolFile::open(&path).unwrap().payload(place, &mut padded).unwrap();
+        assert_eq!(length, place.payload_bytes as usize);
+        let mut bytes = std::fs::read(&path).unwrap();
+        bytes[place.offset as usize + HEADER_BYTES] ^= 1;
+        std::fs::write(&path, bytes).unwrap();
+        let error = SpoolFile::open(&path).unwrap().payload(place, &mut padded).unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::InvalidData);
     }
 
     #[test]

@@ -1,7 +1,10 @@
 //! Appends blocks to `events.spool`, and never leaves half a block behind when the disk is full.
+//!
+//! Who wrote a spool knows where everything is in it, so that a recording that ends as it should need not be read to be indexed.
 
 use super::block::{BlockKind, HEADER_BYTES, Header, RingId};
 use super::note::Note;
+use super::reader::Index;
 use super::record::Encoder;
 use std::fs::File;
 use std::io::{self, IoSlice, Write};
@@ -11,7 +14,7 @@ use std::path::Path;
 #[derive(Debug)]
 pub struct SpoolWriter {
     file: File,
-    bytes: u64,
+    index: Index,
     /// Fail when the file would grow beyond this; for tests of a full disk.
     limit_bytes: u64,
 }
@@ -20,7 +23,7 @@ impl SpoolWriter {
     /// Creates the file.
     pub fn create(path: &Path) -> io::Result<SpoolWriter> {
         let file = File::options().write(true).create_new(true).open(path)?;
-        Ok(SpoolWriter { file, bytes: 0, limit_bytes: u64::MAX })
+        Ok(SpoolWriter { file, index: Index::default(), limit_bytes: u64::MAX })
     }
 
     /// Pretend that the disk is full once the file has this many bytes.
@@ -30,7 +33,12 @@ impl SpoolWriter {
 
     /// Bytes written.
     pub fn bytes(&self) -> u64 {
-        self.bytes
+        self.index.sound_bytes
+    }
+
+    /// Where everything is that was written.
+    pub fn into_index(self) -> Index {
+        self.index
     }
 
     /// Appends the encoder's records as a block of `ring`, which had given `begin` words before them and has given `end` now.
@@ -60,22 +68,24 @@ impl SpoolWriter {
             end_position: 0,
             base_stamp: 0,
         };
-        self.append(&header, &payload)
+        self.append(&header, &payload)?;
+        self.index.notes.push(note.clone());
+        Ok(())
     }
 
     fn append(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {
         let head = header.to_bytes(payload);
         let total = HEADER_BYTES + payload.len();
-        let outcome = if self.bytes + total as u64 > self.limit_bytes {
+        let outcome = if self.bytes() + total as u64 > self.limit_bytes {
             Err(io::ErrorKind::StorageFull.into())
         } else {
             self.write_both(&head, payload)
         };
         match outcome {
-            Ok(()) => self.bytes += total as u64,
+            Ok(()) => self.index.add(header),
             // A torn block would end every later reading here; without it the file is whole. Should this fail too, the
             // checksum catches it.
-            Err(_) => drop(self.file.set_len(self.bytes)),
+            Err(_) => drop(self.file.set_len(self.bytes())),
         }
         outcome
     }

@@ -61,7 +61,7 @@ pub fn record(options: &Options) -> Recording {
 pub fn read(spool: &Path) -> (Vec<Event>, Tables, Meta, Counts) {
     let files = Files::open(spool).expect("a spool");
     let mut events: Vec<Event> = Vec::new();
-    let (tables, meta, counts) = finish::merge_spool(&files, &mut events, &mut |_| {}).expect("a whole spool");
+    let (tables, meta, counts) = finish::merge_spool(&files, None, &mut events, &mut |_| {}).expect("a whole spool");
     check_order(&events);
     (events, tables, meta, counts)
 }
