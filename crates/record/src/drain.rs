@@ -301,3 +301,83 @@ fn follow_chosen(change: Change, chosen: impl Fn(u64) -> bool, pid: u32, totals:
         totals.live_bytes_estimate = (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_recorder::layout::{self, ProcessHeader, RingHeader};
+    use std::mem::{offset_of, size_of};
+    use std::os::unix::fs::FileExt;
+
+    const WORDS: u64 = 512;
+
+    /// A spool with one process whose only ring has these words and this head.
+    fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, File) {
+        let field = |bytes: &mut Vec<u8>, at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        let mut process = vec![0; size_of::<ProcessHeader>()];
+        field(&mut process, offset_of!(ProcessHeader, magic), &layout::PROCESS_MAGIC.to_le_bytes());
+        field(&mut process, offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
+        field(&mut process, offset_of!(ProcessHeader, pid), &7_u32.to_le_bytes());
+        field(&mut process, offset_of!(ProcessHeader, ring_count), &1_u32.to_le_bytes());
+        fs::write(discover::process_path(folder, (7, 0)), process).unwrap();
+        let (data, bytes) = (size_of::<RingHeader>() as u64, WORDS * 8);
+        let mut ring = vec![0; (data + 2 * bytes) as usize];
+        field(&mut ring, offset_of!(RingHeader, magic), &layout::RING_MAGIC.to_le_bytes());
+        field(&mut ring, offset_of!(RingHeader, version), &layout::VERSION.to_le_bytes());
+        let areas = [(offset_of!(RingHeader, data_offset), data), (offset_of!(RingHeader, data_bytes), bytes)];
+        let nested = [(offset_of!(RingHeader, nested_offset), data + bytes), (offset_of!(RingHeader, nested_bytes), bytes)];
+        for (at, value) in areas.into_iter().chain(nested).chain([(offset_of!(RingHeader, head), head)]) {
+            field(&mut ring, at, &value.to_le_bytes());
+        }
+        for (place, word) in words.iter().enumerate() {
+            field(&mut ring, data as usize + 8 * place, &word.to_le_bytes());
+        }
+        let path = discover::ring_path(folder, (7, 0), 0);
+        fs::write(&path, ring).unwrap();
+        let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
+        drainer.discover().unwrap();
+        (drainer, File::options().read(true).write(true).open(path).unwrap())
+    }
+
+    fn tail(ring: &File) -> u64 {
+        let mut tail = [0; 8];
+        ring.read_exact_at(&mut tail, offset_of!(RingHeader, tail) as u64).unwrap();
+        u64::from_le_bytes(tail)
+    }
+
+    /// Of a full ring: until nothing waits in it, at every head it is given.
+    fn is_emptied(drainer: &mut Drainer, ring: &File, heads: impl IntoIterator<Item = u64>) {
+        for head in heads {
+            ring.write_all_at(&head.to_le_bytes(), offset_of!(RingHeader, head) as u64).unwrap();
+            for _ in 0..2 {
+                drainer.turn().unwrap();
+            }
+            assert_eq!(tail(ring), head, "the program would wait for room for ever");
+        }
+    }
+
+    #[test]
+    fn a_ring_that_was_overwritten_is_emptied_unread_so_that_its_program_runs_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let no_record = 15;
+        let mut words = vec![no_record; WORDS as usize];
+        words[..2].copy_from_slice(&[100 << 4 | u64::from(layout::FREE), 0x7000]);
+        let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
+        is_emptied(&mut drainer, &ring, [WORDS, WORDS + 100, 2 * WORDS + 100]);
+        assert_eq!(drainer.totals().events, 1, "what stood before the damage is kept");
+        let index = drainer.into_index();
+        let [block] = index.rings.values().next().unwrap()[..] else { panic!("{index:?}") };
+        assert_eq!((block.records, block.begin_position, block.end_position), (1, 0, 2));
+        let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
+        assert!(text.starts_with("ring 0 of process 7 (image 0) was overwritten"), "{text}");
+    }
+
+    #[test]
+    fn a_ring_whose_head_cannot_be_is_given_up_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut drainer, ring) = drainer(folder.path(), &[], 1 << 40);
+        is_emptied(&mut drainer, &ring, [1 << 40, (1 << 40) + WORDS, u64::MAX, WORDS - 1]);
+        let index = drainer.into_index();
+        assert!(index.rings.is_empty() && index.notes.len() == 1, "{index:?}");
+    }
+}
