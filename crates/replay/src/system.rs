@@ -1,6 +1,8 @@
 //! What the kernel says of this process, read without allocating.
 
 use std::ffi::CStr;
+use std::sync::atomic::AtomicU64;
+use std::time::Duration;
 
 /// Bytes of anonymous memory that are resident.
 ///
@@ -82,6 +84,25 @@ pub fn pin_to(core: u32) {
             libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &set);
         }
     }
+}
+
+/// Sleeps until [`wake_all`] is called for `word`, at most for `limit`; returns at once where `word` is not `expected` any
+/// more, as far as its lower half tells. It may also return for no reason.
+pub fn sleep_while(word: &AtomicU64, expected: u64, limit: Duration) {
+    let timeout = libc::timespec { tv_sec: limit.as_secs() as libc::time_t, tv_nsec: limit.subsec_nanos().into() };
+    // SAFETY: the address is of four bytes that live as long as `word`, and the timeout lives through the call.
+    unsafe { libc::syscall(libc::SYS_futex, lower_half(word), libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG, expected as u32, &timeout) };
+}
+
+/// Wakes all who sleep on `word`.
+pub fn wake_all(word: &AtomicU64) {
+    // SAFETY: the address is of four bytes that live as long as `word`.
+    unsafe { libc::syscall(libc::SYS_futex, lower_half(word), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX) };
+}
+
+/// The half that changes, which is what futexes look at.
+fn lower_half(word: &AtomicU64) -> *mut u32 {
+    word.as_ptr().cast::<u32>().wrapping_add(usize::from(cfg!(target_endian = "big")))
 }
 
 #[cfg(test)]

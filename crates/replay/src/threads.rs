@@ -11,157 +11,39 @@
 //! cycle and no deadlock. Marks are barriers: all threads reach one before any goes on. When space is measured every
 //! checkpoint is one.
 //!
-//! A thread exists from the segment (between two barriers) of its first instruction to that of its last, as
-//! recorded threads come and go, so that what allocators do at a thread's end happens.
+//! A thread ends with its last instruction, so that what allocators do at a thread's end happens, and begins in the
+//! recorded order of first instructions, not before there is room: no more exist at once than did in the recording. That
+//! cannot block. If a thread waits for room, one of those that exist had its last instruction, in recorded order, before
+//! that thread's first; all that it still has to do comes before that too, and so does all that it waits for, whose
+//! threads have begun. The recorded order goes on wherever it stands.
+
+mod order;
+mod plan;
 
 use crate::cell::Runs;
 use crate::driver::{ReplayError, release, run};
-use crate::pages::{Pages, Zeroable};
+use crate::pages::Pages;
 use crate::{Table, Touch, system};
 use heaplab_heap::Allocating;
-use heaplab_trace::program::{Program, Step};
+use heaplab_trace::program::Program;
+use order::Order;
+use plan::{Lane, Plan, Stretch};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
-use std::thread::Thread;
+use std::thread::{Builder, Scope, Thread};
 
 /// Threads that may exist at once.
 const ALIVE_MAX: usize = 2048;
-/// Looks at a counter before the processor is given to somebody else.
-const SPINS: u32 = 100;
-
-/// A place in a thread's instructions at which something is to be done about the order.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Edge {
-    /// Before the instruction at this word of the thread's.
-    at: u64,
-    /// 0: publish, 1: wait. A publication belongs to the instruction before, so it comes first.
-    waits: u32,
-    slot: u32,
-    number: u64,
-}
-
-// SAFETY: integers; zero is a value.
-unsafe impl Zeroable for Edge {}
-
-/// How far a thread goes in a segment.
-#[derive(Clone, Copy)]
-struct Stretch {
-    thread: u32,
-    /// Word of the thread's instructions at which the segment ends.
-    end: u64,
-}
-
-// SAFETY: integers; zero is a value.
-unsafe impl Zeroable for Stretch {}
-
-/// The last instruction on a slot.
-#[derive(Clone, Copy)]
-struct Last {
-    /// Its number on the slot; 0: there was none.
-    number: u64,
-    /// Word behind it in its thread's instructions.
-    behind: u64,
-    thread: u32,
-}
-
-// SAFETY: integers; zero is a value.
-unsafe impl Zeroable for Last {}
-
-#[derive(Default)]
-struct Lane {
-    words: Pages<u32>,
-    edges: Pages<Edge>,
-    /// Words at the last barrier.
-    cut: u64,
-}
-
-/// The program taken apart: instructions and edges for each thread, stretches for each segment.
-struct Plan {
-    lanes: Vec<Lane>,
-    stretches: Pages<Stretch>,
-    /// For each segment, where its stretches end.
-    segments: Pages<u64>,
-}
-
-impl Plan {
-    /// `every_checkpoint`: all checkpoints are barriers, not only marks.
-    fn new(program: &Program, every_checkpoint: bool) -> Result<Plan, ReplayError> {
-        let facts = program.facts();
-        if facts.regions > 0 {
-            return Err(ReplayError::Threads("a program with arenas is replayed in recorded order (without --threads)".into()));
-        }
-        // Every thread has an instruction of one word at least.
-        let threads = (facts.threads.max(1) as usize).min(program.words().len().max(1));
-        let mut plan = Plan { lanes: Vec::new(), stretches: Pages::new(), segments: Pages::new() };
-        plan.lanes.resize_with(threads, Lane::default);
-        let mut last: Pages<Last> = Pages::zeroed(facts.slots as usize)?;
-        let words = program.words();
-        let end = words.len() as u64;
-        let barriers = program.checkpoints().iter();
-        let mut barriers = barriers.filter(|checkpoint| every_checkpoint || checkpoint.mark.is_some() || checkpoint.word == end).peekable();
-        let (mut thread, mut at) = (0, 0);
-        loop {
-            while barriers.next_if(|barrier| barrier.word <= at as u64).is_some() {
-                plan.cut()?;
-            }
-            let word = at;
-            let Some(step) = heaplab_trace::program::decode(words, &mut at)? else { break };
-            match step {
-                Step::Thread { thread: next } => {
-                    let outside = || ReplayError::Threads(format!("word {word} of the replay program: thread {next} of {threads}"));
-                    thread = Some(next as usize).filter(|next| *next < threads).ok_or_else(outside)?;
-                }
-                Step::Free { slot } | Step::Allocate { slot, .. } | Step::Reallocate { slot, .. } | Step::UsableSize { slot } => {
-                    let outside = ReplayError::Slot { word, slot, found: "outside of the table" };
-                    let last = last.as_mut_slice().get_mut(slot as usize).ok_or(outside)?;
-                    plan.instruction(thread, slot, last, &words[word..at])?;
-                }
-                Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
-                    return Err(ReplayError::Threads(format!("word {word} of the replay program: an arena in a program without arenas")));
-                }
-            }
-        }
-        for lane in &mut plan.lanes {
-            lane.edges.as_mut_slice().sort_unstable();
-        }
-        Ok(plan)
-    }
-
-    fn instruction(&mut self, thread: usize, slot: u32, last: &mut Last, words: &[u32]) -> Result<(), ReplayError> {
-        if last.number != 0 && last.thread as usize != thread {
-            let earlier = Edge { at: last.behind, waits: 0, slot, number: last.number };
-            self.lanes[last.thread as usize].edges.push(earlier)?;
-            let lane = &mut self.lanes[thread];
-            lane.edges.push(Edge { at: lane.words.len() as u64, waits: 1, slot, number: last.number })?;
-        }
-        let lane = &mut self.lanes[thread];
-        lane.words.extend(words)?;
-        *last = Last { number: last.number + 1, behind: lane.words.len() as u64, thread: thread as u32 };
-        Ok(())
-    }
-
-    /// A barrier: whoever did something since the last one has a stretch up to here.
-    fn cut(&mut self) -> Result<(), ReplayError> {
-        for (thread, lane) in self.lanes.iter_mut().enumerate() {
-            let end = lane.words.len() as u64;
-            if end > lane.cut {
-                lane.cut = end;
-                self.stretches.push(Stretch { thread: thread as u32, end })?;
-            }
-        }
-        self.segments.push(self.stretches.len() as u64)?;
-        Ok(())
-    }
-}
 
 /// What all threads of a pass share.
 struct Shared<'a> {
     table: &'a Table,
-    /// For each slot, the number of the last published instruction on it.
-    published: &'a Pages<AtomicU64>,
+    order: &'a Order,
     touch: Touch,
     /// Threads that have not yet reached the end of the segment.
     running: AtomicUsize,
+    /// Threads that exist.
+    alive: AtomicUsize,
     coordinator: Thread,
     failed: AtomicBool,
     failure: Mutex<Option<ReplayError>>,
@@ -175,28 +57,14 @@ impl Shared<'_> {
         self.failed.store(true, Ordering::Release);
     }
 
-    /// Waits until instruction `number` on `slot` is done; false: another thread failed and it never will be.
-    fn wait(&self, slot: u32, number: u64) -> bool {
-        let counter = &self.published[slot as usize];
-        let mut looks = 0_u32;
-        while counter.load(Ordering::Acquire) < number {
-            looks += 1;
-            if looks < SPINS {
-                std::hint::spin_loop();
-                continue;
-            }
-            if self.failed.load(Ordering::Acquire) {
-                return false;
-            }
-            std::thread::yield_now();
-        }
-        true
+    fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::Acquire)
     }
 }
 
 /// A thread's place in its own instructions.
 struct Worker<'a, H> {
-    lane: &'a Lane,
+    lane: Lane<'a>,
     heap: H,
     at: usize,
     edge: usize,
@@ -211,15 +79,15 @@ impl<H: Allocating> Worker<'_, H> {
 
     fn stretch(&mut self, end: u64, shared: &Shared) -> Result<(), ReplayError> {
         while let Some(edge) = self.lane.edges.get(self.edge).filter(|edge| edge.at < end + u64::from(edge.waits == 0)) {
-            run(shared.touch, &self.lane.words, &mut self.at, edge.at as usize, shared.table, &mut self.heap)?;
+            run(shared.touch, self.lane.words, &mut self.at, edge.at as usize, shared.table, &mut self.heap)?;
             if edge.waits == 0 {
-                shared.published[edge.slot as usize].store(edge.number, Ordering::Release);
-            } else if !shared.wait(edge.slot, edge.number) {
+                shared.order.publish(edge.slot, edge.number);
+            } else if !shared.order.wait(edge.slot, edge.number, &shared.failed) {
                 return Ok(());
             }
             self.edge += 1;
         }
-        run(shared.touch, &self.lane.words, &mut self.at, end as usize, shared.table, &mut self.heap)
+        run(shared.touch, self.lane.words, &mut self.at, end as usize, shared.table, &mut self.heap)
     }
 }
 
@@ -229,7 +97,11 @@ pub(crate) struct Threaded<'a, H> {
     heap: H,
     plan: Plan,
     table: Table,
-    published: Pages<AtomicU64>,
+    order: Order,
+    /// Where each thread is to stop; one word a thread, read by it when it is woken.
+    goals: Pages<AtomicU64>,
+    /// The threads that sleep until the next segment, or will.
+    handles: Vec<Option<Thread>>,
     /// Whether every checkpoint is a barrier.
     every_checkpoint: bool,
 }
@@ -237,64 +109,52 @@ pub(crate) struct Threaded<'a, H> {
 impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
     pub(crate) fn new(program: &'a Program, heap: H, every_checkpoint: bool) -> Result<Self, ReplayError> {
         let slots = program.facts().slots as usize;
-        let (table, published) = (Table::zeroed(slots)?, Pages::zeroed(slots)?);
-        Ok(Threaded { program, heap, plan: Plan::new(program, every_checkpoint)?, table, published, every_checkpoint })
+        let (table, order) = (Table::zeroed(slots)?, Order::new(slots)?);
+        let plan = Plan::new(program, every_checkpoint)?;
+        if plan.alive_max() > ALIVE_MAX {
+            let alive = plan.alive_max();
+            let why = format!(
+                "{alive} threads exist at once, and no more than {ALIVE_MAX} are started: replay it in recorded order (without --threads)"
+            );
+            return Err(ReplayError::Threads(why));
+        }
+        let (goals, handles) = (Pages::zeroed(plan.threads())?, vec![None; plan.threads()]);
+        Ok(Threaded { program, heap, plan, table, order, goals, handles, every_checkpoint })
     }
 
     fn run_pass(&mut self, touch: Touch, mut at_barrier: impl FnMut(&mut H) -> Result<(), ReplayError>) -> Result<(), ReplayError> {
-        let Threaded { heap, plan, table, published, .. } = self;
+        let Threaded { heap, plan, table, order, goals, handles, .. } = self;
+        let (plan, goals) = (&*plan, &*goals);
+        for goal in goals.iter() {
+            goal.store(0, Ordering::Relaxed);
+        }
         let shared = Shared {
             table,
-            published,
+            order,
             touch,
             running: AtomicUsize::new(0),
+            alive: AtomicUsize::new(0),
             coordinator: std::thread::current(),
             failed: AtomicBool::new(false),
             failure: Mutex::new(None),
         };
-        let lanes = &plan.lanes;
-        // Where each thread is to stop; one word a thread, read by it when it is woken.
-        let goals: Vec<AtomicU64> = lanes.iter().map(|_| AtomicU64::new(0)).collect();
         std::thread::scope(|scope| {
-            let mut handles: Vec<Option<Thread>> = vec![None; lanes.len()];
-            let mut alive = 0;
-            let mut first = 0;
-            for segment in plan.segments.iter() {
-                let stretches = &plan.stretches[first..*segment as usize];
-                first = *segment as usize;
+            for stretches in plan.segments() {
                 shared.running.store(stretches.len(), Ordering::Release);
-                for Stretch { thread, end } in stretches {
-                    let index = *thread as usize;
-                    goals[index].store(*end, Ordering::Release);
-                    if let Some(handle) = &handles[index] {
-                        handle.unpark();
-                    } else {
-                        alive += 1;
-                        let (lane, goal, shared, heap) = (&lanes[index], &goals[index], &shared, heap.clone());
-                        let builder = std::thread::Builder::new().stack_size(256 << 10);
-                        let spawned = builder.spawn_scoped(scope, move || work(lane, heap, goal, shared));
-                        match spawned {
-                            Ok(handle) if alive <= ALIVE_MAX => handles[index] = Some(handle.thread().clone()),
-                            other => {
-                                let why = other.err().map_or_else(|| format!("more than {ALIVE_MAX} at once"), |error| error.to_string());
-                                shared.fail(ReplayError::Threads(format!("{why}: replay it in recorded order (without --threads)")));
-                                release_workers(&goals, &handles);
-                                return;
-                            }
-                        }
-                    }
-                    alive -= usize::from(*end == lanes[index].words.len() as u64);
+                for stretch in stretches {
+                    start(scope, stretch, plan, goals, handles, heap, &shared);
                 }
-                while shared.running.load(Ordering::Acquire) > 0 && !shared.failed.load(Ordering::Acquire) {
+                while shared.running.load(Ordering::Acquire) > 0 && !shared.has_failed() {
                     std::thread::park();
                 }
-                if !shared.failed.load(Ordering::Acquire)
+                if !shared.has_failed()
                     && let Err(error) = at_barrier(heap)
                 {
                     shared.fail(error);
                 }
-                if shared.failed.load(Ordering::Acquire) {
-                    release_workers(&goals, &handles);
+                if shared.has_failed() {
+                    // Whoever sleeps sees the failure and ends.
+                    handles.iter_mut().filter_map(Option::take).for_each(|handle| handle.unpark());
                     return;
                 }
             }
@@ -307,39 +167,64 @@ impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
     }
 }
 
-/// Wakes every thread so that it sees the failure and ends.
-fn release_workers(goals: &[AtomicU64], handles: &[Option<Thread>]) {
-    for (goal, handle) in goals.iter().zip(handles) {
-        goal.store(u64::MAX, Ordering::Release);
-        if let Some(handle) = handle {
-            handle.unpark();
-        }
+/// Lets a thread run its stretch: wakes it, or begins it as soon as there is room.
+fn start<'scope, 'env, H: Allocating + Clone + Send + 'scope>(
+    scope: &'scope Scope<'scope, 'env>,
+    stretch: &Stretch,
+    plan: &'scope Plan,
+    goals: &'scope [AtomicU64],
+    handles: &mut [Option<Thread>],
+    heap: &H,
+    shared: &'scope Shared<'scope>,
+) {
+    let index = stretch.thread as usize;
+    let lane = plan.lane(index);
+    let is_last = stretch.end == lane.words.len() as u64;
+    goals[index].store(stretch.end, Ordering::Release);
+    if let Some(handle) = handles[index].take() {
+        handle.unpark();
+        handles[index] = Some(handle).filter(|_| !is_last);
+        return;
+    }
+    while shared.alive.load(Ordering::Acquire) >= plan.alive_max() && !shared.has_failed() {
+        std::thread::park();
+    }
+    if shared.has_failed() {
+        return;
+    }
+    shared.alive.fetch_add(1, Ordering::AcqRel);
+    let (goal, heap) = (&goals[index], heap.clone());
+    match Builder::new().stack_size(256 << 10).spawn_scoped(scope, move || work(lane, heap, goal, shared)) {
+        Ok(handle) => handles[index] = Some(handle.thread().clone()).filter(|_| !is_last),
+        Err(error) => shared.fail(ReplayError::Threads(format!("{error}: replay it in recorded order (without --threads)"))),
     }
 }
 
 /// The life of a thread: run to the goal, say so, sleep until there is another; end with the last instruction.
-fn work<H: Allocating>(lane: &Lane, heap: H, goal: &AtomicU64, shared: &Shared) {
+fn work<H: Allocating>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
     let mut worker = Worker { lane, heap, at: 0, edge: 0 };
     let mut done = 0;
     loop {
         let end = goal.load(Ordering::Acquire);
-        if shared.failed.load(Ordering::Acquire) {
+        if shared.has_failed() {
             break;
         }
         if end > done {
             worker.run_to(end, shared);
             done = end;
-            if shared.running.fetch_sub(1, Ordering::AcqRel) == 1 || shared.failed.load(Ordering::Acquire) {
+            if shared.running.fetch_sub(1, Ordering::AcqRel) == 1 || shared.has_failed() {
                 shared.coordinator.unpark();
             }
         }
-        if done == lane.words.len() as u64 || shared.failed.load(Ordering::Acquire) {
+        if done == lane.words.len() as u64 || shared.has_failed() {
             break;
         }
         if goal.load(Ordering::Acquire) == done {
             std::thread::park();
         }
     }
+    drop(worker);
+    shared.alive.fetch_sub(1, Ordering::AcqRel);
     shared.coordinator.unpark();
 }
 
@@ -355,15 +240,13 @@ impl<H: Allocating + Clone + Send> Runs for Threaded<'_, H> {
     }
 
     fn pass_with(&mut self, touch: Touch, each: impl FnMut(&mut H) -> Result<(), ReplayError>) -> Result<(), ReplayError> {
-        debug_assert!(self.every_checkpoint && self.plan.segments.len() == self.program.checkpoints().len());
+        debug_assert!(self.every_checkpoint && self.plan.segments().count() == self.program.checkpoints().len());
         self.run_pass(touch, each)
     }
 
     fn rewind(&mut self) {
         release(&self.table, &mut self.heap);
-        for counter in self.published.iter() {
-            counter.store(0, Ordering::Relaxed);
-        }
+        self.order.rewind();
     }
 
     /// The time that passes, which is what threads are for.

@@ -11,6 +11,7 @@ use heaplab_trace::{Event, Flags, Op};
 use std::io::Cursor;
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 fn program(events: &[Event]) -> Program {
@@ -220,13 +221,24 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
     assert!((size..size + KEPT_BYTES).contains(&all), "{all} bytes became resident");
 }
 
-/// A verified heap that threads share; what it finds wrong is kept.
-#[derive(Clone)]
-struct SharedVerified(Arc<Mutex<Verified<System<Jemalloc>>>>);
+/// A verified heap that threads share; what it finds wrong is kept, and how many threads had it at most.
+struct SharedVerified(Arc<Mutex<Verified<System<Jemalloc>>>>, Arc<AtomicUsize>);
 
 impl SharedVerified {
+    fn new() -> Self {
+        SharedVerified(Arc::new(Mutex::new(Verified::new(System(Jemalloc)))), Arc::new(AtomicUsize::new(0)))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Verified<System<Jemalloc>>> {
         self.0.lock().unwrap()
+    }
+}
+
+impl Clone for SharedVerified {
+    fn clone(&self) -> Self {
+        let cloned = SharedVerified(self.0.clone(), self.1.clone());
+        self.1.fetch_max(Arc::strong_count(&cloned.0), Ordering::Relaxed);
+        cloned
     }
 }
 
@@ -268,7 +280,7 @@ fn threads_free_each_others_blocks_in_order() {
     for threads in [2, 3, 8] {
         let program = program(&workload(20_000, threads));
         assert_eq!(program.facts().threads, threads);
-        let heap = SharedVerified(Arc::new(Mutex::new(Verified::new(System(Jemalloc)))));
+        let heap = SharedVerified::new();
         let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
         let report = cell::run_shared(heap.clone(), String::new, &program, &asked);
         let CellReport::Time(time) = report else { panic!("{report:?}") };
@@ -276,6 +288,46 @@ fn threads_free_each_others_blocks_in_order() {
         let finished: Result<(), Violation> = heap.lock().finish();
         finished.unwrap();
     }
+}
+
+/// `total` threads, of which `at_once` exist at a time: each allocates two blocks, frees one of the thread before it, and
+/// ends with its own other one.
+fn short_threads(total: u64, at_once: u64) -> Vec<Event> {
+    let mut events = Vec::new();
+    let event = |op, thread, object| Event { op, thread: thread as u32, object, size: 40, ..Event::default() };
+    for thread in 0..total {
+        events.extend([event(Op::Alloc, thread, 2 * thread), event(Op::Alloc, thread, 2 * thread + 1)]);
+        if thread > 0 {
+            events.push(event(Op::Free, thread, 2 * thread - 1));
+        }
+        if let Some(last) = thread.checked_sub(at_once - 1) {
+            events.push(event(Op::Free, last, 2 * last));
+        }
+    }
+    events.extend((total + 1 - at_once..total).map(|last| event(Op::Free, last, 2 * last)));
+    events
+}
+
+#[test]
+fn thousands_of_short_threads_come_and_go_as_recorded() {
+    const AT_ONCE: u64 = 4;
+    let few = program(&short_threads(3_000, AT_ONCE));
+    for kind in [CellKind::Time, CellKind::Space] {
+        let heap = SharedVerified::new();
+        let asked = CellRequest { threads: true, touch: Touch::None, passes: 1, ..request(kind) };
+        let report = cell::run_shared(heap.clone(), String::new, &few, &asked);
+        assert!(matches!(report, CellReport::Time(_) | CellReport::Space(_)), "{report:?}");
+        let finished: Result<(), Violation> = heap.lock().finish();
+        finished.unwrap();
+        // This test has one, the cell another.
+        let at_once = heap.1.load(Ordering::Relaxed) - 2;
+        assert!((1..=AT_ONCE as usize).contains(&at_once), "{at_once} threads at once");
+    }
+    let crowd = program(&short_threads(2_100, 2_100));
+    let asked = CellRequest { threads: true, ..request(CellKind::Time) };
+    let report = cell::run_shared(System(Mimalloc), String::new, &crowd, &asked);
+    let CellReport::Failed { reason } = report else { panic!("{report:?}") };
+    assert!(reason.starts_with("2100 threads exist at once"), "{reason}");
 }
 
 #[test]
