@@ -6,7 +6,7 @@
 use crate::clock;
 use crate::discover::{self, RINGS_MAX};
 use crate::proc_fs;
-use crate::ring::{self, Change, Parsed, Part, Ring, TAKE_WORDS};
+use crate::ring::{self, Change, Parsed, Part, Ring};
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
@@ -23,6 +23,8 @@ use std::time::{Duration, Instant};
 const BLOCK_BYTES: usize = 64 * 1024;
 /// A ring is emptied when it is filled to one part in this many.
 const FILL_PART: u64 = 8;
+/// Words copied out of a ring at a time: few enough to stay near while they are encoded, more than any record has.
+const COPY_WORDS: usize = 512;
 /// Longest that a record waits in a ring.
 const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Live bytes are estimated from one address in this many.
@@ -79,7 +81,7 @@ impl Drainer {
             spool: spool.to_owned(),
             writer,
             encoder: Encoder::new(BLOCK_BYTES),
-            words: Vec::with_capacity(TAKE_WORDS),
+            words: Vec::with_capacity(COPY_WORDS),
             living: BTreeMap::new(),
             done: HashSet::new(),
             totals: Totals::default(),
@@ -180,12 +182,8 @@ impl Drainer {
             }
             while !tracked.damaged {
                 let begin = tracked.ring.position(part);
-                let mut words = std::mem::take(&mut self.words);
-                let sound = tracked.ring.copy(part, begin, TAKE_WORDS, &mut words);
-                let taken = if sound { self.spool_words(&words, tracked.id, part, begin) } else { Ok((0, Parsed::Damaged)) };
-                self.words = words;
-                let (used, parsed) = taken?;
-                tracked.ring.release(part, begin + used as u64);
+                let (used, parsed) = self.spool_block(tracked, part, begin)?;
+                tracked.ring.release(part, begin + used);
                 if parsed == Parsed::Damaged {
                     tracked.damaged = true;
                     let RingId { pid, seq, ring, .. } = tracked.id;
@@ -194,7 +192,7 @@ impl Drainer {
                     );
                     self.note(&Note::Loss { text })?;
                 }
-                if used == 0 {
+                if parsed == Parsed::Whole {
                     break;
                 }
             }
@@ -202,19 +200,31 @@ impl Drainer {
         Ok(())
     }
 
-    /// Writes one block with as many of the records as fit.
-    fn spool_words(&mut self, words: &[u64], id: RingId, part: Part, begin: u64) -> io::Result<(usize, Parsed)> {
-        let Some(first) = words.first() else { return Ok((0, Parsed::Whole)) };
-        let base = heaplab_recorder::layout::stamp(*first).1;
-        self.encoder.begin(base);
-        let (totals, sampled) = (&mut self.totals, &mut self.sampled);
-        let (used, parsed) = ring::encode(words, &mut self.encoder, |change| {
-            totals.events += 1;
-            follow_sample(change, id.pid, totals, sampled);
-        });
+    /// Writes one block with as many of the ring's records as fit, and says how many words they were.
+    fn spool_block(&mut self, tracked: &TrackedRing, part: Part, begin: u64) -> io::Result<(u64, Parsed)> {
+        let (ring, id) = (&tracked.ring, RingId { nested: part == Part::Nested, ..tracked.id });
+        let (mut used, mut base) = (0, 0);
+        let parsed = loop {
+            let Some(more) = ring.copy(part, begin + used, COPY_WORDS, &mut self.words) else { break Parsed::Damaged };
+            let Some(first) = self.words.first() else { break Parsed::Whole };
+            if used == 0 {
+                base = heaplab_recorder::layout::stamp(*first).1;
+                self.encoder.begin(base);
+            }
+            ring.prefetch(part, begin + used + self.words.len() as u64, more.min(COPY_WORDS as u64));
+            let (totals, sampled) = (&mut self.totals, &mut self.sampled);
+            let (taken, parsed) = ring::encode(&self.words, &mut self.encoder, |change| {
+                totals.events += 1;
+                follow_sample(change, id.pid, totals, sampled);
+            });
+            used += taken as u64;
+            // What came since is taken next time: who follows a busy program closely would write small blocks.
+            if parsed != Parsed::Whole || more == 0 || taken == 0 {
+                break parsed;
+            }
+        };
         if used > 0 {
-            let id = RingId { nested: part == Part::Nested, ..id };
-            self.writer.records(&self.encoder, id, begin, begin + used as u64, base)?;
+            self.writer.records(&self.encoder, id, begin, begin + used, base)?;
         }
         Ok((used, parsed))
     }

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Largest data area that is believed.
 const DATA_BYTES_MAX: u64 = 1 << 30;
-/// Words copied out at a time.
+/// Words copied out at a time by who reads a whole ring.
 pub const TAKE_WORDS: usize = 16 * 1024;
 const COUNTER_MASK: u64 = (1 << layout::COUNTER_BITS) - 1;
 
@@ -125,13 +125,14 @@ impl Ring {
         self.tail(part).load(Ordering::Relaxed)
     }
 
-    /// Copies up to `limit` words from `position` on into `words`, and returns whether what the producer states is possible.
-    pub fn copy(&self, part: Part, position: u64, limit: usize, words: &mut Vec<u64>) -> bool {
+    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there are. `None`: what the producer states is
+    /// not possible.
+    pub fn copy(&self, part: Part, position: u64, limit: usize, words: &mut Vec<u64>) -> Option<u64> {
         words.clear();
         let area = self.area(part);
         let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(position);
         if waiting > area.words {
-            return false;
+            return None;
         }
         let count = waiting.min(limit as u64);
         words.reserve(count as usize);
@@ -147,7 +148,25 @@ impl Ring {
                 words.set_len(words.len() + length as usize);
             }
         }
-        true
+        Some(waiting - count)
+    }
+
+    /// Asks for the `count` words from `position` on, while something else is done: another processor has written them last, so that
+    /// each line of them takes as long to come as several records take to encode.
+    pub fn prefetch(&self, part: Part, position: u64, count: u64) {
+        #[cfg(target_arch = "x86_64")]
+        {
+            use core::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let area = self.area(part);
+            for line in 0..count.min(area.words).div_ceil(8) {
+                let word = position.wrapping_add(line * 8) & (area.words - 1);
+                // SAFETY: `open` checked that `area.words` words from `area.offset` lie inside the mapping, and `word` is one of
+                // them; a prefetch reads nothing that the program could see.
+                unsafe { _mm_prefetch::<_MM_HINT_T0>(self.map.as_ptr().add(area.offset + word as usize * 8).cast()) };
+            }
+        }
+        #[cfg(not(target_arch = "x86_64"))]
+        let _ = (part, position, count);
     }
 
     /// Gives the words before `position` back to the producer.

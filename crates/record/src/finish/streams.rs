@@ -150,7 +150,7 @@ impl Stream {
             Stage::InRing { ring, position } => {
                 let part = if self.id.nested { Part::Nested } else { Part::Main };
                 let mut words = Vec::new();
-                if !ring.copy(part, *position, TAKE_WORDS, &mut words) {
+                if ring.copy(part, *position, TAKE_WORDS, &mut words).is_none() {
                     self.damage = Some(String::from("the program overwrote it"));
                     return false;
                 }
