@@ -213,9 +213,9 @@ impl Session<'_> {
         let now = Instant::now();
         let (mut housekeeping, mut sampling, mut showing) = (now, now, now);
         loop {
-            self.wait(turn, descriptor.as_ref());
+            let may_have_ended = self.wait(turn, descriptor.as_ref());
             self.take_signals();
-            if self.status.is_none() {
+            if self.status.is_none() && may_have_ended {
                 self.last_name = proc_fs::name_of_ended(self.pid);
                 self.status = child.try_wait().ok().flatten();
                 if self.status.is_some() {
@@ -257,14 +257,16 @@ impl Session<'_> {
         self.finish(progress)
     }
 
-    /// Sleeps until the next turn, a signal, or the started process's end.
-    fn wait(&self, turn: Duration, descriptor: Option<&rustix::fd::OwnedFd>) {
+    /// Sleeps until the next turn, a signal, or the started process's end. Whether it may have ended: the descriptor says so, or there is none
+    /// that could.
+    fn wait(&self, turn: Duration, descriptor: Option<&rustix::fd::OwnedFd>) -> bool {
         let mut descriptors = vec![PollFd::from_borrowed_fd(self.signals.descriptor(), PollFlags::IN)];
         if let Some(descriptor) = descriptor.filter(|_| self.status.is_none()) {
             descriptors.push(PollFd::new(descriptor, PollFlags::IN));
         }
         let timeout = Timespec { tv_sec: 0, tv_nsec: turn.subsec_nanos().into() };
-        let _ = poll(&mut descriptors, Some(&timeout));
+        let polled = poll(&mut descriptors, Some(&timeout));
+        polled.is_err() || descriptors.get(1).is_none_or(|ended| !ended.revents().is_empty())
     }
 
     fn take_signals(&mut self) {
