@@ -16,15 +16,26 @@ pub fn delta(values: &[u64], out: &mut Vec<u8>) {
     let mut previous = values.first().copied().unwrap_or(0);
     let mut differences = [0i64; DELTA_BLOCK];
     for block in values.get(1..).unwrap_or(&[]).chunks(DELTA_BLOCK) {
-        let mut least = i64::MAX;
-        for (difference, value) in differences.iter_mut().zip(block) {
-            *difference = value.wrapping_sub(previous) as i64;
-            least = least.min(*difference);
-            previous = *value;
+        // Each from its neighbour, and no value carried along: several at a time then.
+        differences[0] = block[0].wrapping_sub(previous) as i64;
+        for (difference, pair) in differences[1..].iter_mut().zip(block.windows(2)) {
+            *difference = pair[1].wrapping_sub(pair[0]) as i64;
         }
+        previous = block[block.len() - 1];
+        let least = least_of(&differences[..block.len()]);
         varint(out, zigzag(least));
         delta_block(&mut differences, block.len(), least, out);
     }
+}
+
+/// The least of them; by four, because each of a single chain of comparisons would wait for the one before.
+fn least_of(values: &[i64]) -> i64 {
+    let mut least = [i64::MAX; 4];
+    let (fours, rest) = values.as_chunks::<4>();
+    for four in fours {
+        least = std::array::from_fn(|lane| least[lane].min(four[lane]));
+    }
+    least.into_iter().chain(rest.iter().copied()).min().unwrap_or(i64::MAX)
 }
 
 fn delta_block(differences: &mut [i64; DELTA_BLOCK], used: usize, least: i64, out: &mut Vec<u8>) {
@@ -52,9 +63,28 @@ fn pack(values: &[i64], bytes: usize, out: &mut Vec<u8>) {
     match bytes {
         0 => {}
         1 => out.extend(values.iter().map(|value| *value as u8)),
-        2 => values.iter().for_each(|value| out.extend_from_slice(&(*value as u16).to_le_bytes())),
-        4 => values.iter().for_each(|value| out.extend_from_slice(&(*value as u32).to_le_bytes())),
-        _ => values.iter().for_each(|value| out.extend_from_slice(&value.to_le_bytes()[..bytes])),
+        2 => append(values, out, |value| (*value as u16).to_le_bytes()),
+        4 => append(values, out, |value| (*value as u32).to_le_bytes()),
+        8 => append(values, out, |value| value.to_le_bytes()),
+        _ => {
+            // Eight bytes each time, of which the next value takes back what is too much.
+            let (begin, length) = (out.len(), values.len() * bytes);
+            out.resize(begin + length + 8, 0);
+            for (place, value) in values.iter().enumerate() {
+                let at = begin + place * bytes;
+                out[at..at + 8].copy_from_slice(&value.to_le_bytes());
+            }
+            out.truncate(begin + length);
+        }
+    }
+}
+
+/// Appends what `bytes` makes of each value, without asking for room value by value.
+fn append<T, const N: usize>(values: &[T], out: &mut Vec<u8>, bytes: impl Fn(&T) -> [u8; N]) {
+    let begin = out.len();
+    out.resize(begin + values.len() * N, 0);
+    for (to, value) in out[begin..].as_chunks_mut::<N>().0.iter_mut().zip(values) {
+        *to = bytes(value);
     }
 }
 
@@ -71,18 +101,25 @@ pub fn indices(indices: &[u32], distinct: usize, out: &mut Vec<u8>) {
     varint(out, (groups as u64) << 1 | 1);
     match bytes {
         1 => out.extend(indices.iter().map(|index| *index as u8)),
-        2 => indices.iter().for_each(|index| out.extend_from_slice(&(*index as u16).to_le_bytes())),
-        _ => indices.iter().for_each(|index| out.extend_from_slice(&index.to_le_bytes())),
+        2 => append(indices, out, |index| (*index as u16).to_le_bytes()),
+        _ => append(indices, out, |index| index.to_le_bytes()),
     }
     out.resize(out.len() + (groups * 8 - indices.len()) * usize::from(bytes), 0);
 }
 
 /// One bit a value, least significant first.
 pub fn bits(values: impl ExactSizeIterator<Item = bool>, out: &mut Vec<u8>) {
-    let at = out.len();
-    out.resize(at + values.len().div_ceil(8), 0);
-    for (index, value) in values.enumerate() {
-        out[at + index / 8] |= u8::from(value) << (index % 8);
+    let (mut byte, mut filled) = (0, 0);
+    for value in values {
+        byte |= u8::from(value) << filled;
+        filled += 1;
+        if filled == 8 {
+            out.push(byte);
+            (byte, filled) = (0, 0);
+        }
+    }
+    if filled > 0 {
+        out.push(byte);
     }
 }
 
