@@ -1,10 +1,11 @@
 //! Recordings of JVMs' metaspaces: each JVM writes its own log into a named pipe, and what comes out of it becomes the bundle.
 //!
-//! Nothing is patched or preloaded, and the log, some 500 bytes an allocation, is never stored as it is: it is read from the pipe and packed
-//! (to a tenth or less) into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
-//! `java` itself gets `-Xlog` as its first argument; any other (a script, Maven, a launcher) gets it through
-//! `JAVA_TOOL_OPTIONS`, which its JVMs then mention on standard error. All JVMs that start with that variable are recorded, each as a process of
-//! the bundle; but where the program is `java` itself, JVMs that it starts have no such option and are not, as one is not whose starter clears the variable.
+//! Nothing is patched or preloaded, and the log, hundreds of bytes an allocation (`cargo xtask bench jvm`), is never stored as it is: it is read from the pipe and packed
+//! block by block into the spool, as any recording is, and becomes the bundle when the program has ended, or by `heaplab recover`. A program that is
+//! `java` itself gets `-Xlog` as its first argument, so that it says nothing that it would not say; any other (a script, Maven, a launcher), and `java` too
+//! where the JVMs that it starts are asked for, gets it through `JAVA_TOOL_OPTIONS`, which every JVM mentions on standard error. All JVMs that start with
+//! that variable are recorded, each as a process of the bundle. Those that do not, because `java` was given its argument alone or because a starter
+//! clears the variable, are named when the recording ends (`jvm/strangers.rs`).
 //!
 //! A JVM waits when the pipe is full, so the pipe is read as long as it lives, whatever else happens: a log line that
 //! cannot be understood is counted, not fatal. Should heaplab be killed, JVMs that have the pipe open run on: their writes fail,
@@ -13,10 +14,12 @@
 
 mod finish;
 mod keeper;
+mod notebook;
 mod pipe;
 mod release;
 mod session;
 mod spool;
+mod strangers;
 
 pub use spool::is_spool;
 
@@ -35,6 +38,10 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::SystemTime;
+use strangers::Stranger;
+
+/// Characters of a command line that are said of a JVM that was not recorded.
+const COMMAND_CHARACTERS: usize = 120;
 
 /// How to record.
 #[derive(Clone, Debug)]
@@ -45,6 +52,8 @@ pub struct Options {
     pub output: PathBuf,
     /// End when the started program has ended, although a JVM that it started runs on.
     pub detach_children: bool,
+    /// Record JVMs that the program starts where it is `java` itself, too: then all of them mention the variable that they are asked by.
+    pub jvm_children: bool,
 }
 
 /// How far a recording is.
@@ -120,8 +129,25 @@ fn record_into(
     };
     facts.write(spool)?;
     let session = session::start(program, options, pipe, is_java, spool, control)?;
-    let (pid, status, failed) = session.run(progress);
-    finish::finish(spool, &options.output, Some(Ending { pid, status }), failed)
+    let session::Ended { pid, status, failed, strangers } = session.run(progress);
+    let by_argument = is_java && !options.jvm_children;
+    let missed = strangers.iter().map(|stranger| not_recorded(stranger, by_argument)).collect();
+    finish::finish(spool, &options.output, Some(Ending { pid, status, missed }), failed)
+}
+
+/// What is said of a JVM that wrote no log.
+fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
+    let mut words = stranger.arguments.join(" ");
+    if let Some((at, _)) = words.char_indices().nth(COMMAND_CHARACTERS) {
+        words.truncate(at);
+        words.push_str("...");
+    }
+    let why = if by_argument {
+        "the program's own JVM alone was asked; --jvm-children asks those that it starts, too"
+    } else {
+        "it is older than JDK 17, or started without JAVA_TOOL_OPTIONS"
+    };
+    format!("the metaspace of the JVM {} ({words}): {why}", stranger.pid)
 }
 
 /// Finishes the spool of a recording whose heaplab died.
@@ -162,7 +188,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] Arena @0x0a0 (non-class sm): : made.");
-        let error = finish::finish(&spool, &output, Some(Ending { pid: 7, status: None }), None).unwrap_err();
+        let error = finish::finish(&spool, &output, Some(Ending { pid: 7, status: None, missed: Vec::new() }), None).unwrap_err();
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
         assert!(said.contains("as no known JDK writes them; the first: line 1") && said.contains("made"), "{said}");

@@ -20,6 +20,7 @@ use std::time::Duration;
   heaplab record --mark-signal USR2 -- ./app         `kill -USR2 PID` names a moment
   heaplab record --jvm-metaspace -o app.heaplab -- java -jar app.jar
   heaplab record --jvm-metaspace -- mvn -q test      any program that starts a JVM of 17 or later
+  heaplab record --jvm-metaspace --jvm-children -- java -jar server.jar       and the JVMs that it starts
 
 The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
 program, and then the recording is finished. The recording ends when the program and all recorded
@@ -30,7 +31,8 @@ With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of m
 allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
 through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start with it are recorded, each as
 a process of the recording; `heaplab report --process PID` shows another than the largest. Where the program
-is `java` itself, that JVM alone is recorded: those that it starts have no such option.
+is `java` itself, that JVM alone is asked, by an argument, and says no more than ever; --jvm-children asks
+those that it starts as well, as if it were a script. JVMs that were seen and not recorded are named at the end.
 
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
 heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
@@ -44,6 +46,9 @@ pub struct Args {
     /// Record the metaspace of a JVM (17 or later) by its own log instead of malloc
     #[arg(long, conflicts_with_all = ["stack_depth", "ring_size", "mark_signal", "samples", "spool_limit"])]
     jvm_metaspace: bool,
+    /// With --jvm-metaspace, record the JVMs that a JVM starts, too (through JAVA_TOOL_OPTIONS; JVMs before 9 refuse it)
+    #[arg(long, requires = "jvm_metaspace")]
+    jvm_children: bool,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
@@ -158,7 +163,8 @@ fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
     let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
-    let options = heaplab_record::jvm::Options { command: args.command.clone(), output, detach_children: args.detach_children };
+    let (command, detach_children, jvm_children) = (args.command.clone(), args.detach_children, args.jvm_children);
+    let options = heaplab_record::jvm::Options { command, output, detach_children, jvm_children };
     let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
         bar.set_message(format!(
             "recording: {}, {} lines of log ({})",

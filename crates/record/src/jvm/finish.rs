@@ -16,12 +16,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 /// How the recording ended, where heaplab lived to see it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Ending {
     /// The started program.
     pub pid: u32,
     /// How it ended; `None`: it runs on.
     pub status: Option<ExitStatus>,
+    /// JVMs that were not recorded.
+    pub missed: Vec<String>,
 }
 
 /// Finishes `spool` into a bundle at `output`, which must not exist.
@@ -41,13 +43,14 @@ pub fn finish(spool: &Path, output: &Path, ending: Option<Ending>, spool_failed:
     let counts = importer.counts();
     // Lines that say nothing of an arena are of a JVM all the same: the importer tells what it did not understand.
     if counts.lines == 0 {
-        let status = ending.and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
+        let status = ending.as_ref().and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
         let text = format!("{} started no JVM that writes a log of its metaspace (JDK 17 or later){status}", facts.program);
         return Err(RecordError::Nothing(text));
     }
     let Imported { mut tables, mut meta } = importer.finish(&mut writer).map_err(kept)?;
-    describe(&mut meta, &mut tables, &facts, ending);
+    describe(&mut meta, &mut tables, &facts, ending.as_ref());
     meta.cut = spool_failed.or_else(|| meta.cut.take());
+    meta.losses.extend(ending.iter().flat_map(|ending| ending.missed.clone()));
     meta.losses.extend(damage.map(|damage| format!("{damage}: what follows was left out")));
     writer.finish(&tables, meta.clone()).map_err(kept)?;
     let status = ending.and_then(|ending| ending.status);
@@ -65,12 +68,12 @@ fn clock(spool: &Path) -> Result<(u64, Clock), RecordError> {
 }
 
 /// What is known beside the log.
-fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<Ending>) {
+fn describe(meta: &mut Meta, tables: &mut Tables, facts: &Facts, ending: Option<&Ending>) {
     meta.program = facts.command.join(" ");
     meta.began_unix_s = facts.began_unix_s;
     meta.architecture = std::env::consts::ARCH.into();
     let seconds = meta.duration_ns as f64 / 1e9;
-    let Some(Ending { pid, status }) = ending else {
+    let Some(&Ending { pid, status, .. }) = ending else {
         meta.cut = Some(format!("heaplab was ended; what it had read of the log ends at {seconds:.3} s"));
         return;
     };

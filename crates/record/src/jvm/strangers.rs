@@ -1,0 +1,122 @@
+//! JVMs among the program's descendants that write no log, so that a recording says what it does not have.
+//!
+//! The option reaches a JVM by its command line or by a variable of its environment. A JVM that is started by one that was given it on the command line
+//! has neither, and one whose starter clears the variable has not either. They are known by the library that every HotSpot maps; a process is
+//! looked at a few times after each change of its program, because it maps the library a moment later. One that ends between two looks is not seen.
+
+use crate::proc_fs::{self, Stat};
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+/// What every HotSpot is made of.
+const LIBRARY: &[u8] = b"/libjvm.so";
+/// Looks at what a process maps, after which it is no JVM until its program is another.
+const LOOKS_MAX: u8 = 20;
+/// Looks that must find the library: a process that is about to start a program is a copy of its parent for a moment.
+const FOUND_LEAST: u8 = 2;
+/// Most descendants that are looked at, and most that are remembered.
+const PROCESSES_LIMIT: usize = 4096;
+
+/// A JVM that is not recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stranger {
+    /// Its pid.
+    pub pid: u32,
+    /// Its command line.
+    pub arguments: Vec<String>,
+}
+
+/// What is known of a descendant.
+#[derive(Debug, Default)]
+struct Seen {
+    program: PathBuf,
+    looks: u8,
+    found: u8,
+    arguments: Vec<String>,
+}
+
+/// The descendants of a process.
+#[derive(Debug)]
+pub struct Strangers {
+    root: u32,
+    seen: HashMap<(u32, u64), Seen>,
+}
+
+impl Strangers {
+    /// Those of `root`, itself included.
+    pub fn of(root: u32) -> Strangers {
+        Strangers { root, seen: HashMap::new() }
+    }
+
+    /// Looks at them once.
+    pub fn look(&mut self) {
+        for pid in proc_fs::descendants(self.root, PROCESSES_LIMIT) {
+            let (Some(stat), Some(program)) = (Stat::read(pid), proc_fs::executable(pid)) else { continue };
+            let key = (pid, stat.start_ticks);
+            if self.seen.len() >= PROCESSES_LIMIT && !self.seen.contains_key(&key) {
+                continue;
+            }
+            let seen = self.seen.entry(key).or_default();
+            if seen.program != program {
+                *seen = Seen { program, ..Seen::default() };
+            }
+            if seen.found < FOUND_LEAST && seen.looks < LOOKS_MAX {
+                seen.looks += 1;
+                if proc_fs::maps(pid, LIBRARY) == Some(true) {
+                    seen.found += 1;
+                    seen.arguments = proc_fs::arguments(pid);
+                }
+            }
+        }
+    }
+
+    /// The JVMs among them that were not `recorded`, by pid.
+    pub fn but(self, recorded: impl Fn(u32, u64) -> bool) -> Vec<Stranger> {
+        let jvms = self.seen.into_iter().filter(|((pid, start_ticks), seen)| seen.found == FOUND_LEAST && !recorded(*pid, *start_ticks));
+        let mut strangers: Vec<Stranger> = jvms.map(|((pid, _), seen)| Stranger { pid, arguments: seen.arguments }).collect();
+        strangers.sort_by_key(|stranger| stranger.pid);
+        strangers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::{Command, Stdio};
+    use std::time::{Duration, Instant};
+
+    /// A JVM that somebody started is found, and what is none is not.
+    #[test]
+    fn a_jvm_is_known_by_its_library() {
+        let Ok(mut java) = Command::new("java").args(["-version"]).stdout(Stdio::null()).stderr(Stdio::null()).spawn() else {
+            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK is required (java)");
+            eprintln!("skipped: there is no java");
+            return;
+        };
+        java.wait().unwrap();
+        // It waits for the source of a program, which it compiles itself.
+        let start = |program: &str, argument: &str| {
+            Command::new(program).arg(argument).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let source = folder.path().join("Waits.java");
+        std::fs::write(&source, "class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }").unwrap();
+        let (mut jvm, mut other) = (start("java", source.to_str().unwrap()), start("cat", "-"));
+        let mut strangers = Strangers::of(std::process::id());
+        let deadline = Instant::now() + Duration::from_secs(120);
+        let is_found = |strangers: &Strangers| strangers.seen.iter().any(|((pid, _), seen)| *pid == jvm.id() && seen.found == FOUND_LEAST);
+        while !is_found(&strangers) && Instant::now() < deadline {
+            strangers.look();
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let (jvm_pid, other_pid) = (jvm.id(), other.id());
+        for child in [&mut jvm, &mut other] {
+            drop(child.stdin.take());
+            child.wait().unwrap();
+        }
+        let found: Vec<Stranger> = strangers.but(|_, _| false).into_iter().filter(|one| [jvm_pid, other_pid].contains(&one.pid)).collect();
+        let names: Vec<(u32, bool)> =
+            found.iter().map(|one| (one.pid, one.arguments.iter().any(|word| word.ends_with("Waits.java")))).collect();
+        assert_eq!(names, [(jvm_pid, true)]);
+    }
+}
