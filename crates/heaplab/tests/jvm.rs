@@ -26,8 +26,9 @@ fn compiled(folder: &Path) -> Option<PathBuf> {
         eprintln!("skipped: there is no JDK of 17 or later");
         return None;
     }
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Loaders.java");
-    let status = Command::new("javac").arg("-d").arg(folder).arg(source).status().unwrap();
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
+    let [loaders, starter] = ["Loaders.java", "Starter.java"].map(|name| sources.join(name));
+    let status = Command::new("javac").arg("-d").arg(folder).arg(loaders).arg(starter).status().unwrap();
     assert!(status.success());
     Some(folder.to_owned())
 }
@@ -278,6 +279,47 @@ fn all_jvms_of_a_program_are_recorded() {
     assert!(other.contains(&format!("JVM {smallest} of 2: java -cp")), "{other}");
     let all = text(&heaplab().arg("report").arg(&bundle).args(["--process", "all"]).output().unwrap().stdout);
     assert_eq!(all.matches("as jcmd VM.metaspace counts").count(), 2);
+    let parts = |arguments: &[&str]| -> serde_json::Value {
+        serde_json::from_slice(&heaplab().arg("report").arg(&bundle).args(arguments).output().unwrap().stdout).unwrap()
+    };
+    let (both, one) = (parts(&["--json", "--process", "all"]), parts(&["--json", "--process", &smallest]));
+    let metaspaces = both["metaspaces"].as_array().unwrap();
+    let rows: Vec<u64> = metaspaces.iter().map(|part| part["process"].as_u64().unwrap()).collect();
+    assert!(rows == [0, 1] && both.get("metaspace").is_none() && one.get("metaspaces").is_none(), "{rows:?}");
+    let row = processes.iter().position(|process| process.pid.to_string() == smallest).unwrap();
+    assert_eq!(metaspaces[row]["statistics"], one["metaspace"]["statistics"]);
+    assert_ne!(metaspaces[1 - row]["statistics"], one["metaspace"]["statistics"]);
+    let page =
+        |process: &str| text(&heaplab().arg("report").arg(&bundle).args(["--html", "-", "--process", process]).output().unwrap().stdout);
+    let (both, one) = (page("all"), page(&smallest));
+    let is_named = |process: &heaplab_trace::tables::Process| both.contains(&format!("\"jvm\":\"JVM {}: java -cp", process.pid));
+    assert!(processes.iter().all(is_named) && one.contains("\"jvm\":\"\"") && !one.contains("\"jvm\":\"JVM"));
+}
+
+/// A `java` that starts another: alone it says nothing more than ever; with its children each mentions how it was asked.
+#[test]
+fn jvms_that_a_jvm_starts_are_recorded_when_asked_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let classes = classes(&built);
+    let record = |name: &str, arguments: &[&str]| {
+        let bundle = folder.path().join(name);
+        let mut command = heaplab();
+        command
+            .args(["record", "--jvm-metaspace", "-o"])
+            .arg(&bundle)
+            .args(arguments)
+            .args(["--", "java", "-cp", &classes, "Starter", &classes]);
+        let output = command.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", text(&output.stderr));
+        (Bundle::open(&bundle).unwrap().tables().processes.clone(), text(&output.stderr), text(&output.stdout))
+    };
+    let (alone, said, _) = record("alone.heaplab", &[]);
+    assert!(alone.len() == 1 && alone[0].arguments.contains(&"Starter".to_string()) && !said.contains("Picked up"), "{alone:?} {said}");
+    let (both, said, wrote) = record("both.heaplab", &["--jvm-children"]);
+    assert!(wrote.contains(" ready 4"), "{wrote}");
+    assert_eq!((both.len(), said.matches("Picked up JAVA_TOOL_OPTIONS: ").count()), (2, 2), "{both:?} {said}");
+    assert!(both.iter().any(|process| process.arguments.contains(&"Loaders".to_string())), "{both:?}");
 }
 
 /// heaplab is killed: the JVM runs on, one that starts later does too, and what was read becomes a bundle.

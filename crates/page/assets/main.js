@@ -28,7 +28,7 @@ function leadSentence(totals) {
   if (totals.allocations === 0) return ['The program asked for no memory while it was recorded.'];
   const parts = ['At its peak the program held ', bytesNode(totals.peak_bytes), ` in ${plural(totals.peak_objects, 'object')}${totals.peak_ns > 0 ? `, ${formatTime(totals.peak_ns)} into the run` : ''}. `];
   const first = page.findings[0];
-  if (page.metaspace) parts.push(`These are blocks of its metaspace, whose chunks are `, el('a', { href: '#metaspace' }, 'below'), '.');
+  if (page.metaspaces.length) parts.push(`These are blocks of its metaspace, whose chunks are `, el('a', { href: '#metaspace' }, 'below'), '.');
   else if (first) {
     const { bytes, are } = headlineBytes(costOn(first, ALL));
     parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are} on ${first.basis}.`);
@@ -158,7 +158,7 @@ function navigation() {
 }
 
 // Advice about size classes of malloc says nothing of a metaspace.
-if (page.metaspace) {
+if (page.metaspaces.length) {
   const others = SECTIONS.filter(([id]) => id !== 'findings' && id !== 'slop');
   SECTIONS.splice(0, SECTIONS.length, ['metaspace', 'Metaspace', metaspaceSection], ...others);
   byId('metaspace').hidden = false;

@@ -1,13 +1,17 @@
 // A JVM's metaspace: committed and used over time, who holds it, where it goes unused, and the lines of VM.metaspace.
 
-function metaspaceSection({ metaspace }) {
+function metaspaceSection({ metaspaces }) {
+  return metaspaces.flatMap((metaspace) => [metaspace.jvm ? el('h3', {}, metaspace.jvm) : null, ...metaspaceParts(metaspace)]).filter(Boolean);
+}
+
+function metaspaceParts(metaspace) {
   return [
     el('p', { class: 'lead' }, `${metaspace.moment}: `, bytesNode(metaspace.committed_bytes), ' committed, of which ', bytesNode(metaspace.used_bytes), ' used in chunks and ', bytesNode(metaspace.free_chunks_bytes), ' in free chunks. Peak ', bytesNode(metaspace.peak_bytes), '.'),
     metaspaceChart(metaspace),
     metaspaceFindings(metaspace),
     metaspaceKinds(metaspace),
     lazyDetails(['As jcmd VM.metaspace says it'], () => el('div', { class: 'scroll', role: 'region', tabindex: 0, 'aria-label': 'VM.metaspace' }, el('pre', {}, metaspace.text))),
-  ].filter(Boolean);
+  ];
 }
 
 function metaspaceFindings({ findings }) {

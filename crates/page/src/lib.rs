@@ -10,7 +10,7 @@
 //!
 //! let (meta, tables) = (Default::default(), Default::default());
 //! let (profile, findings) = (Default::default(), Default::default());
-//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replay: None, metaspace: None };
+//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replay: None, metaspaces: &[] };
 //! assert!(html(&page(&sources)).starts_with("<!doctype html>"));
 //! ```
 
@@ -20,4 +20,4 @@ pub mod limits;
 pub mod model;
 
 pub use compose::html;
-pub use convert::{Sources, page};
+pub use convert::{JvmMetaspace, Sources, page};

@@ -19,6 +19,8 @@ pub const FLAME_DEPTH: usize = 512;
 pub const MOMENTS: usize = 8;
 /// Processes.
 pub const PROCESSES: usize = 200;
+/// JVMs whose metaspaces are shown.
+pub const METASPACES: usize = 24;
 /// Threads.
 pub const THREADS: usize = 200;
 /// Findings.

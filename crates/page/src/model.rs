@@ -42,8 +42,8 @@ pub struct Page {
     pub lifetimes_by_bytes: Vec<LifetimeBucket>,
     /// The same workload on other heaps; `None`: it was not replayed.
     pub replay: Option<Replay>,
-    /// The recorded JVM's metaspace; `None`: the recording is of something else.
-    pub metaspace: Option<Metaspace>,
+    /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something else.
+    pub metaspaces: Vec<Metaspace>,
     /// What was left out to keep the page small, each a sentence.
     pub left_out: Vec<String>,
 }
@@ -51,6 +51,8 @@ pub struct Page {
 /// A JVM's metaspace at a moment.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Metaspace {
+    /// "JVM 4711: java -jar app.jar"; empty where the page is about one.
+    pub jvm: String,
     /// The moment: "At the end".
     pub moment: String,
     /// Committed then.

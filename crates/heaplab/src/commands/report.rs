@@ -16,6 +16,7 @@ use analysis::Analysis;
 use anyhow::Result;
 use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
+use heaplab_page::JvmMetaspace;
 use heaplab_trace::bundle::Bundle;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -113,22 +114,21 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    let wants_metaspace = jvms.len() == 1 && !is_text;
-    let metaspace = jvms.first().filter(|_| wants_metaspace).map(|jvm| metaspace::look(&bundle, *jvm, args.at.as_deref()));
-    let metaspace = metaspace.transpose()?.flatten();
+    let metaspaces = if is_text { Vec::new() } else { metaspace::of_each(&bundle, &jvms, args.at.as_deref())? };
     let moments = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection)?;
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
         let replay = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
         let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
-        write_html(file, &bundle, &analysis, replay.as_ref(), metaspace.as_ref().map(|report| (report, moment.as_str())))?;
+        let of_jvms = metaspaces.iter().map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment });
+        write_html(file, &bundle, &analysis, replay.as_ref(), &of_jvms.collect::<Vec<_>>())?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
     }
     let written = if args.json {
-        json::document(&bundle, &analysis, &shown, metaspace.as_ref()).and_then(|text| print!("{text}"))
+        json::document(&bundle, &analysis, &shown, &metaspaces).and_then(|text| print!("{text}"))
     } else {
         for moments in args.between.iter().filter(|_| is_text && is_metaspace) {
             for jvm in &jvms {
@@ -156,7 +156,7 @@ fn write_html(
     bundle: &Bundle,
     analysis: &Analysis,
     replay: Option<&Results>,
-    metaspace: Option<(&heaplab_metaspace_report::Report, &str)>,
+    metaspaces: &[JvmMetaspace<'_>],
 ) -> Result<()> {
     let sources = heaplab_page::Sources {
         meta: bundle.meta(),
@@ -165,7 +165,7 @@ fn write_html(
         profile: &analysis.profile,
         findings: &analysis.findings,
         replay,
-        metaspace,
+        metaspaces,
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));
     output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;

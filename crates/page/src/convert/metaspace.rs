@@ -1,10 +1,33 @@
-//! The metaspace's section. Its timeline has at most some 400 points and its kinds are a handful, so that nothing is left out.
+//! The metaspace's section, one part a JVM. A timeline has at most some 400 points and kinds are a handful, so that nothing of a part is left out.
 
-use crate::model;
-use heaplab_metaspace_report::Report;
+use super::{JvmMetaspace, Sources};
+use crate::{compose::shorten, limits, model};
+use heaplab_findings::words::bytes;
 
-/// The section.
-pub fn metaspace(report: &Report, moment: &str) -> model::Metaspace {
+/// The parts, those of the largest peaks first.
+pub fn metaspaces(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Vec<model::Metaspace> {
+    let mut jvms: Vec<&JvmMetaspace<'_>> = sources.metaspaces.iter().collect();
+    jvms.sort_by_key(|jvm| std::cmp::Reverse(jvm.report.peak.committed_bytes));
+    let rest = jvms.split_off(jvms.len().min(limits::METASPACES));
+    if let Some(largest) = rest.first() {
+        let peak = bytes(largest.report.peak.committed_bytes);
+        left_out.push(format!("the metaspaces of {} more JVMs, of which none committed more than {peak}", rest.len()));
+    }
+    jvms.into_iter().map(|jvm| metaspace(sources, jvm)).collect()
+}
+
+/// What a JVM is called where there are several.
+fn name(sources: &Sources<'_>, process: u32) -> String {
+    let Some(process) = sources.tables.processes.get(process as usize).filter(|_| sources.metaspaces.len() > 1) else {
+        return String::new();
+    };
+    let program = process.executable.rsplit('/').next().unwrap_or_default();
+    let arguments = process.arguments.get(1..).unwrap_or_default().join(" ");
+    shorten(&format!("JVM {}: {program} {arguments}", process.pid), limits::NAME_CHARS)
+}
+
+fn metaspace(sources: &Sources<'_>, jvm: &JvmMetaspace<'_>) -> model::Metaspace {
+    let JvmMetaspace { process, report, moment } = *jvm;
     let statistics = &report.statistics;
     let kind = |kind: &heaplab_metaspace_report::statistics::Kind| model::MetaspaceKind {
         name: format!(
@@ -25,6 +48,7 @@ pub fn metaspace(report: &Report, moment: &str) -> model::Metaspace {
         advice: finding.advice.clone(),
     };
     model::Metaspace {
+        jvm: name(sources, process),
         moment: moment.into(),
         committed_bytes: statistics.committed_bytes(),
         used_bytes: statistics.in_use().used_bytes,

@@ -31,8 +31,19 @@ pub struct Sources<'a> {
     pub findings: &'a Findings,
     /// The same workload on other heaps, where it was replayed.
     pub replay: Option<&'a Results>,
-    /// What the recorded JVM's metaspace held, and when ("At the end").
-    pub metaspace: Option<(&'a heaplab_metaspace_report::Report, &'a str)>,
+    /// What the metaspaces of recorded JVMs held: of the one that the page is about, or of each.
+    pub metaspaces: &'a [JvmMetaspace<'a>],
+}
+
+/// What a JVM's metaspace held at a moment.
+#[derive(Clone, Copy, Debug)]
+pub struct JvmMetaspace<'a> {
+    /// Row of `processes`.
+    pub process: u32,
+    /// What it held.
+    pub report: &'a heaplab_metaspace_report::Report,
+    /// When: "At the end".
+    pub moment: &'a str,
 }
 
 /// What the page of these sources shows.
@@ -46,6 +57,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
     let uses_its_slop = findings::uses_its_slop(tables, findings, &mut names);
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
+    let metaspaces = metaspace::metaspaces(sources, &mut left_out);
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),
@@ -62,7 +74,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         lifetimes: lifetimes(&profile.lifetimes.by_time),
         lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
         replay: sources.replay.map(replay::replay),
-        metaspace: sources.metaspace.map(|(report, moment)| metaspace::metaspace(report, moment)),
+        metaspaces,
         left_out,
         frames: names.into_rows(),
     }

@@ -35,7 +35,7 @@ impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
         let Recorded { meta, tables, profile, findings, replay } = self;
-        heaplab_page::page(&Sources { meta, tables, process: None, profile, findings, replay: replay.as_ref(), metaspace: None })
+        heaplab_page::page(&Sources { meta, tables, process: None, profile, findings, replay: replay.as_ref(), metaspaces: &[] })
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::analysis::Analysis;
 use super::frames;
+use super::metaspace::OfProcess;
 use super::moments::Shown;
 use anyhow::{Context, Result};
 use heaplab_profile::{ProcessPeak, Profile};
@@ -27,6 +28,8 @@ struct Document<'a> {
     moments: &'a Shown,
     #[serde(skip_serializing_if = "Option::is_none")]
     metaspace: Option<&'a heaplab_metaspace_report::Report>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    metaspaces: &'a [OfProcess],
     stacks: &'a [StackNode],
     frames: &'a [Frame],
     modules: &'a [Module],
@@ -36,12 +39,7 @@ struct Document<'a> {
 ///
 /// # Errors
 /// None that a recording can cause; serialization is asked and answers.
-pub fn document(
-    bundle: &Bundle,
-    analysis: &Analysis,
-    shown: &Shown,
-    metaspace: Option<&heaplab_metaspace_report::Report>,
-) -> Result<String> {
+pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown, metaspaces: &[OfProcess]) -> Result<String> {
     let tables = bundle.tables();
     let mut findings = serde_json::to_value(&analysis.findings).context("cannot write the findings as JSON")?;
     // Labels beside each stack, so that a finding can be read without the tables.
@@ -63,7 +61,8 @@ pub fn document(
         profile: &analysis.profile,
         findings,
         moments: shown,
-        metaspace,
+        metaspace: if let [one] = metaspaces { Some(&one.report) } else { None },
+        metaspaces: if metaspaces.len() > 1 { metaspaces } else { &[] },
         stacks: &tables.stacks,
         frames: &tables.frames,
         modules: &tables.modules,

@@ -32,6 +32,23 @@ pub fn look(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<Optio
     Ok(Some(report(tables, &mut events, process, at).map_err(choose::of_recording(bundle))?))
 }
 
+/// What the JVM of a row held.
+#[derive(Debug, serde::Serialize)]
+pub struct OfProcess {
+    pub process: u32,
+    #[serde(flatten)]
+    pub report: Report,
+}
+
+/// What each of these JVMs held; none if the recording is of something else.
+///
+/// # Errors
+/// As [`look`].
+pub fn of_each(bundle: &Bundle, jvms: &[u32], wanted: Option<&str>) -> Result<Vec<OfProcess>> {
+    let of = |process: &u32| Ok(look(bundle, *process, wanted)?.map(|report| OfProcess { process: *process, report }));
+    jvms.iter().filter_map(|process| of(process).transpose()).collect()
+}
+
 /// The JVMs that `--process` means: the one of `selection`, or all.
 pub fn jvms(bundle: &Bundle, selection: Selection) -> Vec<u32> {
     match selection.process {

@@ -118,7 +118,7 @@ fn the_json_document_says_what_the_text_says() {
     let bundle = recording(folder.path());
     let (selection, _) = analysis::select(&bundle, Some("app")).unwrap();
     let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
-    let document = json::document(&bundle, &analysis, &moments::Shown::Nothing, None).unwrap();
+    let document = json::document(&bundle, &analysis, &moments::Shown::Nothing, &[]).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
     assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(1)));
     assert_eq!(document["process"], 0);
