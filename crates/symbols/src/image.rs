@@ -5,7 +5,7 @@
 //! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
 
 use crate::{SymbolError, mini, symbol_table::SymbolTable};
-use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, RunTimeEndian, SectionId};
+use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, Reader, RunTimeEndian, SectionId};
 use object::{CompressionFormat, Object, ObjectSection, SectionFlags, SectionIndex};
 use std::{
     borrow::Cow,
@@ -55,6 +55,8 @@ pub struct Image {
     build_id: Option<BuildId>,
     debug_link: Option<(Vec<u8>, u32)>,
     alternate_link: Option<(Vec<u8>, BuildId)>,
+    /// What files that share it know it by, beside the build id.
+    shared_id: Option<BuildId>,
     decompressed: Vec<(SectionIndex, Vec<u8>)>,
 }
 
@@ -74,10 +76,17 @@ impl Image {
         let file = object::File::parse(&**bytes).map_err(elf)?;
         let build_id = file.build_id().map_err(elf)?.map(|id| BuildId(id.to_vec()));
         let debug_link = file.gnu_debuglink().map_err(elf)?.map(|(name, checksum)| (name.to_vec(), checksum));
-        let alternate_link = file.gnu_debugaltlink().map_err(elf)?.map(|(name, id)| (name.to_vec(), BuildId(id.to_vec())));
+        let gnu_link = file.gnu_debugaltlink().map_err(elf)?.map(|(name, id)| (name.to_vec(), BuildId(id.to_vec())));
+        let (dwarf5_link, shared_id) =
+            match file.section_by_name(".debug_sup").and_then(|section| supplementary(section.data().ok()?, endian(&file))) {
+                Some((true, _, id)) => (None, Some(id)),
+                Some((false, name, id)) => (Some((name, id)), None),
+                None => (None, None),
+            };
+        let alternate_link = gnu_link.or(dwarf5_link);
         let decompressed = decompress(&file, bytes.len() as u64)?;
         drop(file);
-        Ok(Image { bytes, build_id, debug_link, alternate_link, decompressed })
+        Ok(Image { bytes, build_id, debug_link, alternate_link, shared_id, decompressed })
     }
 
     /// Its build id, where it has one.
@@ -90,9 +99,14 @@ impl Image {
         self.debug_link.as_ref().map(|(name, checksum)| (name.as_slice(), *checksum))
     }
 
-    /// Name and build id of the file that several debug files share (`.gnu_debugaltlink`, made by dwz).
+    /// Name and build id of the file that several debug files share (`.gnu_debugaltlink` or DWARF 5's `.debug_sup`, made by dwz).
     pub fn alternate_link(&self) -> Option<(&[u8], &BuildId)> {
         self.alternate_link.as_ref().map(|(name, id)| (name.as_slice(), id))
+    }
+
+    /// Whether it is the file that an alternate link to `id` means.
+    pub fn is_alternate(&self, id: &BuildId) -> bool {
+        self.build_id.as_ref() == Some(id) || self.shared_id.as_ref() == Some(id)
     }
 
     /// CRC-32 of the whole file, as `.gnu_debuglink` has it.
@@ -181,6 +195,17 @@ fn endian(file: &object::File<'_>) -> RunTimeEndian {
     if file.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big }
 }
 
+/// A section `.debug_sup` (DWARF 5, 7.3.6): whether this is the file that others share, the name of that file, and its id, a
+/// checksum of any length. `None` for a damaged one.
+fn supplementary(section: &[u8], endian: RunTimeEndian) -> Option<(bool, Vec<u8>, BuildId)> {
+    let mut rest = Slice::new(section, endian);
+    let (version, is_shared) = (rest.read_u16().ok()?, rest.read_u8().ok()?);
+    let name = rest.read_null_terminated_slice().ok()?;
+    let length = rest.read_uleb128().ok()?;
+    let id = rest.split(usize::try_from(length).ok()?).ok()?;
+    (version == 5 && is_shared <= 1 && length > 0).then(|| (is_shared == 1, name.slice().to_vec(), BuildId(id.slice().to_vec())))
+}
+
 /// The sections that are compressed, decompressed, within bounds.
 fn decompress(file: &object::File<'_>, file_bytes: u64) -> Result<Vec<(SectionIndex, Vec<u8>)>, SymbolError> {
     let mut left_bytes = file_bytes.saturating_mul(EXPANSION_MAX).max(EXPANSION_MIN_BYTES);
@@ -256,6 +281,19 @@ mod tests {
         for text in ["", "0", "0g", "00 ", "é0"] {
             assert_eq!(BuildId::from_hex(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn links_of_dwarf_5_are_read_within_their_section() {
+        let section = b"\x05\0\0shared\0\x03abc";
+        let read = |section: &[u8]| supplementary(section, RunTimeEndian::Little);
+        assert_eq!(read(section), Some((false, b"shared".to_vec(), BuildId(b"abc".to_vec()))));
+        assert_eq!(read(b"\x05\0\x01\0\x01a"), Some((true, Vec::new(), BuildId(b"a".to_vec()))));
+        for length in 0..section.len() {
+            assert_eq!(read(&section[..length]), None);
+        }
+        assert_eq!(read(b"\x05\0\0shared\0\xff\xff\xff\xff\xff\xff\xff\xff\x7fabc"), None);
+        assert_eq!(read(b"\x04\0\0shared\0\x03abc"), None);
     }
 
     #[test]

@@ -6,9 +6,10 @@
 //!
 //! - `.gnu_debugdata` (symbols inside the module itself) is opened where the module has no debug information and no debug
 //!   file was found.
-//! - `.gnu_debugaltlink` (what dwz took out of several debug files into one) is looked for under the name it has, which is
-//!   relative to the real folder of the file with the link; by build id below each debug directory; and, for a name with
-//!   `/.dwz/` in it, as the part from there on below each debug directory. Wherever it is, it must have the link's build id.
+//! - What dwz took out of several debug files into one (`.gnu_debugaltlink`, `.debug_sup` of DWARF 5) is looked for under the
+//!   name that the link has, which is relative to the real folder of the file with the link; by build id below each debug
+//!   directory; and, for a name with `/.dwz/` in it, as the part from there on below each debug directory. Wherever it is,
+//!   it must have the link's id.
 //! - The files of split DWARF: see [`locate_split`].
 
 mod split;
@@ -106,7 +107,7 @@ fn alternate(name: &[u8], id: &BuildId, linked: &Path, options: &Options, notes:
     let known = notes.len();
     for candidate in alternate_candidates(name, id, linked, options) {
         match open(&candidate) {
-            Ok(found) if found.build_id() == Some(id) => {
+            Ok(found) if found.is_alternate(id) => {
                 notes.truncate(known);
                 return Some((found, candidate));
             }

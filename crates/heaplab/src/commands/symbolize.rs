@@ -15,6 +15,8 @@ Examples:
   heaplab symbolize app.heaplab
   heaplab symbolize app.heaplab --debug-dir ~/debug     # holds .build-id/xx/yyyy.debug, app.debug or app.dwp
 
+Read are DWARF 2 to 5 in the file or in a separate debug file, what dwz shares between files, split DWARF (.dwo, .dwp), and
+symbol tables, those packed into the file (.gnu_debugdata) among them; all are looked for where gdb does.
 A file is used only when its build id is the recorded one. Frames that get no names keep those they had.";
 
 /// Arguments of `heaplab symbolize`.

@@ -64,6 +64,20 @@ fn shared_debug_information_is_found_where_gdb_finds_it() {
 }
 
 #[test]
+fn the_links_of_dwarf_5_are_followed() {
+    if !have(&TOOLS) {
+        return;
+    }
+    let reference = reference_with(&["-gdwarf-5"]);
+    let app = dwz(&reference, "shared", &["--dwarf-5"]);
+    let sections = run("readelf", &["-SW", "one"], reference.path());
+    assert!(sections.contains(" .debug_sup ") && !sections.contains(" .gnu_debugaltlink "), "{sections}");
+    // gdb 13 does not know them.
+    let report = reference.check(&app, &only(&[]));
+    assert!(report.shared_debug_file.is_some());
+}
+
+#[test]
 fn a_separate_debug_file_shares_too() {
     if !have(&TOOLS) {
         return;
