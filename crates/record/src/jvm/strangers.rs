@@ -7,6 +7,7 @@
 use crate::proc_fs::{self, Stat};
 use std::collections::HashMap;
 use std::path::PathBuf;
+use std::time::Instant;
 
 /// What every HotSpot is made of.
 const LIBRARY: &[u8] = b"/libjvm.so";
@@ -14,6 +15,8 @@ const LIBRARY: &[u8] = b"/libjvm.so";
 const LOOKS_MAX: u8 = 20;
 /// Looks that must find the library: a process that is about to start a program is a copy of its parent for a moment.
 const FOUND_LEAST: u8 = 2;
+/// A look waits so many times as long as the last one took: programs of many threads and processes take long to look at.
+const WAIT: u32 = 50;
 /// Most descendants that are looked at, and most that are remembered.
 const PROCESSES_LIMIT: usize = 4096;
 
@@ -40,16 +43,22 @@ struct Seen {
 pub struct Strangers {
     root: u32,
     seen: HashMap<(u32, u64), Seen>,
+    /// No look before.
+    next: Instant,
 }
 
 impl Strangers {
     /// Those of `root`, itself included.
     pub fn of(root: u32) -> Strangers {
-        Strangers { root, seen: HashMap::new() }
+        Strangers { root, seen: HashMap::new(), next: Instant::now() }
     }
 
-    /// Looks at them once.
+    /// Looks at them, if it is time.
     pub fn look(&mut self) {
+        let start = Instant::now();
+        if start < self.next {
+            return;
+        }
         for pid in proc_fs::descendants(self.root, PROCESSES_LIMIT) {
             let (Some(stat), Some(program)) = (Stat::read(pid), proc_fs::executable(pid)) else { continue };
             let key = (pid, stat.start_ticks);
@@ -68,6 +77,7 @@ impl Strangers {
                 }
             }
         }
+        self.next = Instant::now() + start.elapsed() * WAIT;
     }
 
     /// The JVMs among them that were not `recorded`, by pid.
@@ -83,7 +93,7 @@ impl Strangers {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     /// A JVM that somebody started is found, and what is none is not.
     #[test]
