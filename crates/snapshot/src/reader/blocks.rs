@@ -110,9 +110,13 @@ pub(crate) fn block_at(bytes: &[u8], at: usize) -> std::borrow::Cow<'_, [u8; BLO
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+pub(crate) use neon::Neon;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use x86::{Avx2, Sse2};
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
@@ -149,6 +153,8 @@ mod tests {
         if super::super::Instructions::Avx2.is_usable() {
             check::<Avx2>();
         }
+        #[cfg(target_arch = "aarch64")]
+        check::<Neon>();
     }
 
     #[test]

@@ -12,11 +12,14 @@ pub enum Instructions {
     Avx2,
     /// 64 bytes and eight numbers at a time: AVX-512 with VBMI2 (Ice Lake, Zen 4).
     Avx512,
+    /// 16 bytes at a time; every aarch64 has it.
+    Neon,
 }
 
 impl Instructions {
-    /// All, the best last.
-    pub const ALL: [Instructions; 4] = [Instructions::Portable, Instructions::Sse2, Instructions::Avx2, Instructions::Avx512];
+    /// All; of those that one processor can have, the best last.
+    pub const ALL: [Instructions; 5] =
+        [Instructions::Portable, Instructions::Sse2, Instructions::Avx2, Instructions::Avx512, Instructions::Neon];
 
     /// The best that this processor has.
     pub fn best() -> Instructions {
@@ -37,13 +40,14 @@ impl Instructions {
                     && std::arch::is_x86_feature_detected!("popcnt")
             }
             Instructions::Avx512 => super::ints::wide::usable(),
+            Instructions::Neon => false,
         }
     }
 
     /// Whether this processor has them.
     #[cfg(not(target_arch = "x86_64"))]
     pub fn is_usable(self) -> bool {
-        self == Instructions::Portable
+        self == Instructions::Portable || (cfg!(target_arch = "aarch64") && self == Instructions::Neon)
     }
 
     /// What was asked for if the processor has it, else the best it has.

@@ -3,10 +3,9 @@
 //!
 //! A number's end is a byte that is no digit behind one that is. Commas and the beginnings of numbers must alternate, which is the
 //! parity of their common mask; so a whole block is checked by a handful of instructions and then only its ends are visited.
-//! Where the processor can, `wide` converts the numbers of a usual block eight at a time, or `fours` four; the tests compare all on every input.
+//! The numbers of usual blocks are converted several at a time, by `dense`, or by `wide` where the processor can; the tests compare all on every input.
 
-#[cfg(target_arch = "x86_64")]
-mod fours;
+mod dense;
 #[cfg(target_arch = "x86_64")]
 pub(super) mod wide;
 
@@ -54,10 +53,12 @@ impl<'a> Ints<'a> {
             Instructions::Avx512 => self.fill_wide(out),
             // SAFETY: `instructions` are only ever ones that the processor has, these features among them.
             #[cfg(target_arch = "x86_64")]
-            Instructions::Avx2 => unsafe { fours::fill(self, out) },
+            Instructions::Avx2 => unsafe { dense::fill_avx2(self, out) },
             #[cfg(target_arch = "x86_64")]
-            Instructions::Sse2 => self.fill_by::<blocks::Sse2>(out, Ints::convert_dense),
-            _ => self.fill_by::<blocks::Portable>(out, Ints::convert_dense),
+            Instructions::Sse2 => self.fill_dense::<blocks::Sse2>(out),
+            #[cfg(target_arch = "aarch64")]
+            Instructions::Neon => self.fill_dense::<blocks::Neon>(out),
+            _ => self.fill_dense::<blocks::Portable>(out),
         }
     }
 
@@ -71,31 +72,14 @@ impl<'a> Ints<'a> {
             if out.len() - filled < FILL_ROOM {
                 break;
             }
-            filled += self.block::<blocks::Sse2>(&mut out[filled..], Ints::convert_dense)?;
+            filled += self.block::<blocks::Sse2>(&mut out[filled..])?;
         }
         Ok(filled)
     }
 
+    /// One block, whatever it is.
     #[inline(always)]
-    fn fill_by<M: Masks>(
-        &mut self,
-        out: &mut [u64],
-        dense: impl Fn(&mut Self, u64, u64, &mut [u64]) -> Result<usize, ReadError> + Copy,
-    ) -> Result<usize, ReadError> {
-        let mut filled = 0;
-        while self.end.is_none() && out.len() - filled >= FILL_ROOM {
-            filled += self.block::<M>(&mut out[filled..], dense)?;
-        }
-        Ok(filled)
-    }
-
-    /// One block; the numbers of one that is only digits and single commas are left to `dense`.
-    #[inline(always)]
-    fn block<M: Masks>(
-        &mut self,
-        out: &mut [u64],
-        dense: impl Fn(&mut Self, u64, u64, &mut [u64]) -> Result<usize, ReadError>,
-    ) -> Result<usize, ReadError> {
+    fn block<M: Masks>(&mut self, out: &mut [u64]) -> Result<usize, ReadError> {
         let block = blocks::block_at(self.bytes, self.at);
         let masks = M::integers(&block);
         let stops = !(masks.digits | masks.commas | masks.spaces);
@@ -110,7 +94,7 @@ impl<'a> Ints<'a> {
             return Err(self.misplaced(starts & !turns | masks.commas & turns));
         }
         let filled = if masks.spaces == 0 && !has_long_run(masks.digits) && self.at >= 16 && self.at + BLOCK <= self.bytes.len() {
-            dense(self, masks.digits, ends, out)?
+            self.convert_dense(masks.digits, ends, out)?
         } else {
             self.convert(starts, ends, out)?
         };
@@ -248,7 +232,12 @@ fn eight(bytes: &[u8], to: usize, digits: usize) -> u64 {
 #[inline]
 fn value_of(text: u64, digits: usize) -> u64 {
     debug_assert!((1..=8).contains(&digits));
-    let values = (text ^ 0x3030_3030_3030_3030) & (!0 << (64 - 8 * digits));
+    sum((text ^ 0x3030_3030_3030_3030) & (!0 << (64 - 8 * digits)))
+}
+
+/// The number whose eight digits are bytes, the first the lowest.
+#[inline(always)]
+fn sum(values: u64) -> u64 {
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let low = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(0x000f_4240_0000_0064);
     let high = (pairs >> 16 & 0x0000_00ff_0000_00ff).wrapping_mul(0x0000_2710_0000_0001);

@@ -33,7 +33,9 @@ pub(crate) fn scan(bytes: &[u8], at: usize, expected: usize, asked: Option<Instr
         // The memory is the limit here already: 16 bytes at a time are enough.
         #[cfg(target_arch = "x86_64")]
         _ => scan.run::<blocks::Sse2>(),
-        #[cfg(not(target_arch = "x86_64"))]
+        #[cfg(target_arch = "aarch64")]
+        _ => scan.run::<blocks::Neon>(),
+        #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
         _ => scan.run::<Portable>(),
     }
 }
