@@ -24,7 +24,7 @@ use bits::{Set, span};
 use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks};
 use large::Kept;
-use region::{Holes, Region, Regions, free_below, lines_mask, top_of_run};
+use region::{Holes, Region, Regions, free_below, top_of_run};
 use shape::{GRANULE_LINES, REGION_GRANULES, Shape};
 use std::ops::Range;
 
@@ -169,13 +169,13 @@ impl Pool {
     /// comes next may fit too, and then any hole that holds `need`, before a new granule is taken.
     pub fn take_lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
         debug_assert!(0 < need && need <= want.min(GRANULE_LINES));
-        let found = if hole == 0 { self.holes.best(want).or_else(|| self.holes.best(need)) } else { self.holes.best(hole.max(need)) };
+        let found = if hole == 0 { self.best(want).or_else(|| self.best(need)) } else { self.best(hole.max(need)) };
         let (granule, run) = match found {
             Some(found) => found,
             None => match self.take_granule(memory) {
                 Ok(granule) => (granule, GRANULE_LINES),
                 // There is no new granule to be had, but there may be a smaller hole.
-                Err(error) => match self.holes.best(need) {
+                Err(error) => match self.best(need) {
                     Some(found) => {
                         mark("no new granule: a chunk in a smaller hole");
                         found
@@ -187,9 +187,13 @@ impl Pool {
         let count = want.min(run);
         let free_lines = self.regions.free_lines(granule);
         let line = top_of_run(free_lines, run, count);
-        self.holes.set_free_lines(&mut self.regions, granule, free_lines & !lines_mask(line, count));
+        self.holes.take(&mut self.regions, granule, span(line, count));
         self.counts.chunks_taken += 1;
         Ok(Lines { first: granule * GRANULE_LINES + line, count })
+    }
+
+    fn best(&mut self, lines: u32) -> Option<(u32, u32)> {
+        self.holes.best(&mut self.regions, lines)
     }
 
     /// Takes up to `want` free lines directly below `first`, if there are `need` of them in its granule: returns how many.
@@ -201,7 +205,7 @@ impl Pool {
             return None;
         }
         let count = want.min(free);
-        self.holes.set_free_lines(&mut self.regions, granule, free_lines & !lines_mask(line - count, count));
+        self.holes.take(&mut self.regions, granule, span(line - count, count));
         self.counts.chunks_enlarged += 1;
         Some(count)
     }
@@ -215,11 +219,7 @@ impl Pool {
     /// Takes lines back. Their granule becomes free when they were its last.
     fn return_lines(&mut self, lines: Lines) {
         let (granule, line) = (lines.first / GRANULE_LINES, lines.first % GRANULE_LINES);
-        let before = self.regions.free_lines(granule);
-        let returned = lines_mask(line, lines.count);
-        debug_assert!(before & returned == 0, "lines {lines:?} are free already");
-        self.holes.set_free_lines(&mut self.regions, granule, before | returned);
-        if before | returned == u64::MAX {
+        if self.holes.give(&mut self.regions, granule, line, lines.count) {
             self.return_granule(granule);
         }
     }

@@ -1,5 +1,6 @@
 //! Regions: 64 granules that are handed out one by one, and their lines run by run; and the lists of granules that still
-//! have free lines, one list a length of the longest free run.
+//! have free lines, one list a length of the longest free run. A granule of which lines were taken stays where it is until it is
+//! found there; one that got lines back moves up at once, so that no hole is overlooked.
 //!
 //! This is what keeps one survivor from pinning 64 KB: an arena of 2 KB has a run of lines in one page or two, next to
 //! runs of others, and when all runs of a page are free the page goes back, whatever its neighbours do. The idea of lines
@@ -35,7 +36,7 @@ pub struct Region {
     pub granules: [Granule; REGION_GRANULES as usize],
     /// What the sets of regions say of this one: that it has a free granule, and a warm one.
     pub noted: (bool, bool),
-    /// The longest free run of each, which is the list it is in.
+    /// The list that each is in: no free run of its is longer, and the longest may be shorter.
     longest: [u8; REGION_GRANULES as usize],
 }
 
@@ -102,7 +103,7 @@ impl Regions {
     }
 }
 
-/// Granules with free lines, by the length of their longest free run (1 to 63).
+/// Granules with free lines, by the length of their longest free run (1 to 63), or a greater one.
 #[derive(Debug)]
 pub struct Holes {
     heads: [u32; GRANULE_LINES as usize],
@@ -117,25 +118,62 @@ impl Default for Holes {
 }
 
 impl Holes {
-    /// A granule whose longest free run is the shortest of at least `lines`, with that length.
-    pub fn best(&self, lines: u32) -> Option<(u32, u32)> {
+    /// A granule whose longest free run is the shortest of at least `lines` that the lists know, with that length.
+    pub fn best(&mut self, regions: &mut Regions, lines: u32) -> Option<(u32, u32)> {
         if lines >= GRANULE_LINES {
             return None;
         }
-        let fitting = self.present & (u64::MAX << lines);
-        let length = fitting.trailing_zeros();
-        (fitting != 0).then(|| (self.heads[length as usize], length))
+        loop {
+            let fitting = self.present & (u64::MAX << lines);
+            if fitting == 0 {
+                return None;
+            }
+            let length = fitting.trailing_zeros();
+            let granule = self.heads[length as usize];
+            let longest = longest_run(regions.free_lines(granule));
+            if longest == length {
+                return Some((granule, length));
+            }
+            self.move_to(regions, granule, longest);
+        }
     }
 
-    /// Changes which lines of a granule in use are free, and with it the list the granule is in.
-    pub fn set_free_lines(&mut self, regions: &mut Regions, granule: u32, free_lines: u64) {
+    /// Lines of a granule in use are taken. It stays in its list until it is looked for there: a chunk that is lengthened again and
+    /// again would move its granule from list to list, each time past neighbours that are out of the cache.
+    #[inline]
+    pub fn take(&mut self, regions: &mut Regions, granule: u32, lines: u64) {
         let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
-        let after = longest_run(free_lines);
-        region.granules[index].free_lines = free_lines;
-        let before = u32::from(std::mem::replace(&mut region.longest[index], after as u8));
-        if before != after {
+        let free_lines = &mut region.granules[index].free_lines;
+        debug_assert!(*free_lines & lines == lines, "lines {lines:#x} of granule {granule} are not free");
+        *free_lines &= !lines;
+        if u32::from(region.longest[index]) == GRANULE_LINES {
+            let longest = longest_run(*free_lines);
+            self.move_to(regions, granule, longest);
+        }
+    }
+
+    /// Lines of a granule in use are free again. Returns whether all of it is.
+    #[inline]
+    pub fn give(&mut self, regions: &mut Regions, granule: u32, line: u32, count: u32) -> bool {
+        let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
+        let free_lines = &mut region.granules[index].free_lines;
+        debug_assert!(*free_lines & span(line, count) == 0, "{count} lines from {line} of granule {granule} are free already");
+        *free_lines |= span(line, count);
+        let above = (!*free_lines >> line).trailing_zeros().min(GRANULE_LINES - line);
+        let run = free_below(*free_lines, line) + above;
+        if run > u32::from(region.longest[index]) {
+            self.move_to(regions, granule, run);
+        }
+        run == GRANULE_LINES
+    }
+
+    /// Puts a granule into the list of `length`.
+    fn move_to(&mut self, regions: &mut Regions, granule: u32, length: u32) {
+        let (region, index) = (regions.of(granule), (granule % REGION_GRANULES) as usize);
+        let before = u32::from(std::mem::replace(&mut region.longest[index], length as u8));
+        if before != length {
             self.unlink(regions, granule, before);
-            self.link(regions, granule, after);
+            self.link(regions, granule, length);
         }
     }
 
@@ -193,11 +231,6 @@ pub fn top_of_run(free_lines: u64, run: u32, lines: u32) -> u32 {
 /// How many lines directly below `line` are free.
 pub fn free_below(free_lines: u64, line: u32) -> u32 {
     if line == 0 { 0 } else { (free_lines << (64 - line)).leading_ones().min(line) }
-}
-
-/// Ones for `lines` lines from `line` on.
-pub fn lines_mask(line: u32, lines: u32) -> u64 {
-    span(line, lines)
 }
 
 #[cfg(test)]
