@@ -1,23 +1,22 @@
-//! Locks and the one counter of the shared part that decides something: std's, or loom's where every interleaving is tried.
+//! The locks of the shared part: the shards' own, std's lock for reading and writing, or loom's where every interleaving is tried,
+//! and the one counter that decides something.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
 //! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
 
+mod brief;
+
+pub(crate) use brief::{Brief, BriefGuard};
 #[cfg(loom)]
 pub(crate) use loom::sync::atomic::AtomicUsize;
 #[cfg(loom)]
-pub(crate) use loom::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use loom::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[cfg(not(loom))]
 pub(crate) use std::sync::atomic::AtomicUsize;
 #[cfg(not(loom))]
-pub(crate) use std::sync::{Mutex, MutexGuard, RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
-/// Locks; a holder that panicked left nothing half done that a check would not see.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
-}
-
-/// Takes the lock for reading.
+/// Takes the lock for reading; a holder that panicked left nothing half done that a check would not see.
 pub(crate) fn read<T>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
     shared.read().unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -46,7 +46,19 @@ impl Shape {
     /// Bytes of a line.
     #[inline]
     pub fn line_bytes(&self) -> usize {
-        self.granule_bytes() / GRANULE_LINES as usize
+        1 << self.line_log2()
+    }
+
+    /// Its logarithm. Everything here is a power of two, and a division takes several times as long as a shift.
+    #[inline]
+    pub fn line_log2(&self) -> u32 {
+        self.granule_log2 - GRANULE_LINES.trailing_zeros()
+    }
+
+    /// Up to whole granules.
+    #[inline]
+    pub fn whole_granules(&self, bytes: usize) -> usize {
+        (bytes + self.granule_bytes() - 1) & !(self.granule_bytes() - 1)
     }
 
     /// Bytes of a region.
@@ -69,13 +81,13 @@ impl Shape {
     /// Where a line begins.
     #[inline]
     pub fn line_offset(&self, line: u32) -> usize {
-        line as usize * self.line_bytes()
+        (line as usize) << self.line_log2()
     }
 
     /// Lines that hold `bytes`.
     #[inline]
     pub fn lines_for(&self, bytes: usize) -> usize {
-        bytes.div_ceil(self.line_bytes())
+        (bytes >> self.line_log2()) + usize::from(bytes & (self.line_bytes() - 1) != 0)
     }
 
     /// The bytes of `count` granules from `granule` on.

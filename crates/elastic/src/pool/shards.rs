@@ -18,7 +18,7 @@ use super::reclaim::Reclaiming;
 use super::shape::{GRANULE_LINES, Shape};
 use super::{Counts, Lines, Memory, Pool};
 use crate::error::Error;
-use crate::sync::{Mutex, MutexGuard, lock};
+use crate::sync::{Brief, BriefGuard};
 use heaplab_buddy::marks::mark;
 use std::cell::Cell;
 use std::ops::{Deref, DerefMut, Range};
@@ -37,7 +37,7 @@ const _: () = assert!(ROOTS_MIN >= OTHERS_SHARE, "each shard has a root");
 #[derive(Debug)]
 #[repr(align(128))]
 pub struct Shard {
-    pool: Mutex<Pool>,
+    pool: Brief<Pool>,
     /// What the pool last said, for whoever does not want to lock it.
     idle_bytes: AtomicUsize,
     /// Arenas alive whose head lies here, and what they hold of the space.
@@ -66,7 +66,7 @@ impl<M: Memory> Memory for Part<'_, M> {
 impl Shard {
     fn new(shape: Shape, first_root: usize, roots: usize) -> Shard {
         let base_bytes = first_root * shape.root_bytes();
-        let pool = Mutex::new(Pool::new(Shape { roots, ..shape }));
+        let pool = Brief::new(Pool::new(Shape { roots, ..shape }));
         let base_line = (base_bytes / shape.line_bytes()) as u32;
         Shard { pool, idle_bytes: AtomicUsize::new(0), anchor: Anchor::new(), base_bytes, base_line }
     }
@@ -74,7 +74,7 @@ impl Shard {
     /// The pool, to be visited.
     #[inline]
     pub fn lock(&self) -> Held<'_> {
-        Held { pool: lock(&self.pool), shard: self }
+        Held { pool: self.pool.lock(), shard: self }
     }
 
     /// Gives the ranges of a claim back; after a failure, how many went.
@@ -93,7 +93,7 @@ impl Shard {
 
 /// A shard's pool behind its lock. What it is asked in lines and offsets of the reservation is translated here.
 pub struct Held<'a> {
-    pool: MutexGuard<'a, Pool>,
+    pool: BriefGuard<'a, Pool>,
     shard: &'a Shard,
 }
 
@@ -230,7 +230,8 @@ impl Shards {
     #[inline]
     fn number_of_home(&self, home: usize) -> usize {
         // Of 32 bits, because a division of 64 takes several times as long.
-        (home as u32 % self.shards.len() as u32) as usize
+        let (home, count) = (home as u32, self.shards.len() as u32);
+        (if home < count { home } else { home % count }) as usize
     }
 
     /// All of them.
@@ -279,7 +280,7 @@ impl Shards {
 
     /// [`Pool::commit_large`], likewise: as far as `wanted_bytes`, or, where that is refused, as `least_bytes`.
     pub fn commit_large(&self, large: &mut Large, wanted_bytes: usize, least_bytes: usize, memory: &impl Memory) -> Result<(), Error> {
-        let line = (large.range.start / self.shape.line_bytes()) as u32;
+        let line = (large.range.start >> self.shape.line_log2()) as u32;
         let step = |held: &mut Held<'_>| match held.commit(large, wanted_bytes, memory) {
             // Near the limit what is needed may fit where what would be handy does not.
             Err(_) if least_bytes < wanted_bytes => held.commit(large, least_bytes, memory),
