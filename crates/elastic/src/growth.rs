@@ -21,9 +21,9 @@ pub struct Growth {
 
 impl Growth {
     /// For arenas of a few hundred bytes: HotSpot's micro loaders.
-    pub const MICRO: Growth = Growth::new(&[512, 256]);
+    pub const MICRO: Growth = Growth::new(&[512, 192]);
     /// For arenas of one to a few kilobytes: requests, small documents, class loaders.
-    pub const SMALL: Growth = Growth::new(&[1536, 256]);
+    pub const SMALL: Growth = Growth::new(&[1536, 192]);
     /// Where nothing is known.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
     /// For arenas of megabytes.

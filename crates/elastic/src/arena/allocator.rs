@@ -31,7 +31,7 @@ unsafe impl Allocator for &Arena {
             return Ok(slice(block, new.size()));
         }
         let head = self.head();
-        let last = block.as_ptr() == head.cursor.get() && old.size() > 0 && !head.debug.get();
+        let last = block.as_ptr() == head.cursor.get() && old.size() > 0 && !head.debug();
         if last && let Some(moved) = self.grow_last(block, old, new) {
             return Ok(slice(moved, new.size()));
         }
@@ -55,7 +55,7 @@ unsafe impl Allocator for &Arena {
 
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let (before, after) = (round_up(old.size()), round_up(new.size()));
-        let stays = block.addr().get().is_multiple_of(new.align()) && !self.head().debug.get();
+        let stays = block.addr().get().is_multiple_of(new.align()) && !self.head().debug();
         if before == after && stays {
             return Ok(slice(block, new.size()));
         }

@@ -25,7 +25,22 @@ const LOOKS: usize = 8;
 #[derive(Clone, Copy)]
 struct Node {
     next: *mut Node,
-    bytes: usize,
+    /// Whole words. The low bits say how many follow in the list at most, up to [`LIST_BLOCKS`] - 1, so that the list need not be walked
+    /// to learn that it is short.
+    tagged_bytes: usize,
+}
+
+const FOLLOWING: usize = WORD - 1;
+const _: () = assert!(LIST_BLOCKS - 1 == FOLLOWING);
+
+impl Node {
+    fn bytes(&self) -> usize {
+        self.tagged_bytes & !FOLLOWING
+    }
+
+    fn following(&self) -> usize {
+        self.tagged_bytes & FOLLOWING
+    }
 }
 
 /// All of an arena's free blocks: null, a list, or (tagged) bins that lie in the arena themselves.
@@ -72,7 +87,10 @@ impl FreeList {
 
     /// Whether the list is long enough to be worth bins.
     pub fn wants_bins(&self) -> bool {
-        self.bins().is_none() && self.list().nth(LIST_BLOCKS - 1).is_some()
+        // Blocks were taken out of the middle perhaps, so that what the first one says is the most there can be.
+        self.bins().is_none()
+            && self.list().next().is_some_and(|(_, first)| first.following() == FOLLOWING)
+            && self.list().nth(LIST_BLOCKS - 1).is_some()
     }
 
     fn list(&self) -> impl Iterator<Item = (*mut Node, Node)> + use<> {
@@ -91,8 +109,8 @@ impl FreeList {
         // SAFETY: the caller's promise.
         unsafe { bins.write(Bins { present: 0, heads: [ptr::null_mut(); BINS] }) };
         self.0.set(bins.cast::<u8>().wrapping_add(1));
-        for (node, Node { bytes, .. }) in list {
-            let (block, bytes) = piece(node, bytes);
+        for (node, read) in list {
+            let (block, bytes) = piece(node, read.bytes());
             // SAFETY: it was in the list, so it is free and large enough; the walk has read its link already.
             unsafe { self.put(block, bytes) };
         }
@@ -107,29 +125,43 @@ impl FreeList {
             return false;
         }
         let node = block.cast::<Node>().as_ptr();
-        let head = match self.bins() {
-            // SAFETY: bins live as long as the arena that has them.
-            Some(bins) => unsafe {
-                let bin = bin_of(bytes);
-                (*bins).present |= 1 << bin;
-                &raw mut (*bins).heads[bin]
-            },
-            None => self.0.as_ptr().cast(),
+        // SAFETY: bins live as long as the arena that has them; the first block of a list is a node.
+        let (head, following): (*mut *mut Node, usize) = unsafe {
+            match self.bins() {
+                Some(bins) => {
+                    let bin = bin_of(bytes);
+                    (*bins).present |= 1 << bin;
+                    (&raw mut (*bins).heads[bin], 0)
+                }
+                None => {
+                    let first = self.0.get().cast::<Node>();
+                    (self.0.as_ptr().cast(), first.as_ref().map_or(0, |first| (first.following() + 1).min(FOLLOWING)))
+                }
+            }
         };
         // SAFETY: the block is free, aligned and large enough for a node; `head` is the list's or a bin's.
         unsafe {
-            node.write(Node { next: *head, bytes });
+            node.write(Node { next: *head, tagged_bytes: bytes | following });
             *head = node;
         }
         true
     }
 
-    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back what is left on both sides.
-    pub fn take(&self, bytes: usize, align: usize) -> Option<NonNull<u8>> {
-        let (block, found) = match self.bins() {
-            Some(bins) => take_binned(bins, bytes, align),
+    /// Takes a block that holds `bytes` aligned to `align`, at least a word each, and puts back what is left on both sides. Where
+    /// there is none and all were looked at, also says how large the largest is.
+    pub fn take(&self, bytes: usize, align: usize) -> (Option<NonNull<u8>>, Option<usize>) {
+        let found = match self.bins() {
+            Some(bins) => take_binned(bins, bytes, align).ok_or(None),
             None => take_fitting(self.0.as_ptr().cast(), bytes, align, LIST_BLOCKS + 1),
-        }?;
+        };
+        match found {
+            Ok((block, found)) => (self.cut(block, found, bytes, align), None),
+            Err(largest) => (None, largest),
+        }
+    }
+
+    /// The part that is asked for of a block that was just taken from its list.
+    fn cut(&self, block: NonNull<u8>, found: usize, bytes: usize, align: usize) -> Option<NonNull<u8>> {
         // Placed as high as the alignment allows, so that what is left is in front and in one piece.
         let end = block.addr().get() + found;
         let at = (end - bytes) & !(align - 1);
@@ -149,9 +181,9 @@ impl FreeList {
             Some(bins) => {
                 // SAFETY: bins live as long as the arena that has them; nobody changes them during the walk.
                 let heads = unsafe { (*bins).heads };
-                heads.into_iter().flat_map(walk).for_each(|(node, Node { bytes, .. })| see(piece(node, bytes)));
+                heads.into_iter().flat_map(walk).for_each(|(node, read)| see(piece(node, read.bytes())));
             }
-            None => self.list().for_each(|(node, Node { bytes, .. })| see(piece(node, bytes))),
+            None => self.list().for_each(|(node, read)| see(piece(node, read.bytes()))),
         }
     }
 }
@@ -184,25 +216,29 @@ fn holds(node: *mut Node, found: usize, bytes: usize, align: usize) -> bool {
     found >= bytes && ((node.addr() + found - bytes) & !(align - 1)) >= node.addr()
 }
 
-/// Takes the first of at most `looks` blocks that holds the request from the list at `head`.
-fn take_fitting(mut head: *mut *mut Node, bytes: usize, align: usize, looks: usize) -> Option<Piece> {
+/// Takes the first of at most `looks` blocks that holds the request from the list at `head`. An error says how large the largest
+/// of them is, where the list has no more.
+fn take_fitting(mut head: *mut *mut Node, bytes: usize, align: usize, looks: usize) -> Result<Piece, Option<usize>> {
+    let mut largest = 0;
     for _ in 0..looks {
         // SAFETY: `head` is the list's or a bin's, or the link of a free block.
         let node = unsafe { *head };
         if node.is_null() {
-            return None;
+            return Err(Some(largest));
         }
         // SAFETY: as in `walk`.
-        let Node { next, bytes: found } = unsafe { node.read() };
+        let read = unsafe { node.read() };
+        let (next, found) = (read.next, read.bytes());
         if holds(node, found, bytes, align) {
             // SAFETY: as for `head` above.
             unsafe { *head = next };
-            return Some(piece(node, found));
+            return Ok(piece(node, found));
         }
+        largest = largest.max(found);
         // SAFETY: the node is a free block of the list.
         head = unsafe { &raw mut (*node).next };
     }
-    None
+    Err(None)
 }
 
 fn take_binned(bins: *mut Bins, bytes: usize, align: usize) -> Option<Piece> {
@@ -214,7 +250,7 @@ fn take_binned(bins: *mut Bins, bytes: usize, align: usize) -> Option<Piece> {
         left &= left - 1;
         // SAFETY: as above.
         let head = unsafe { &raw mut (*bins).heads[bin] };
-        let found = take_fitting(head, bytes, align, LOOKS);
+        let found = take_fitting(head, bytes, align, LOOKS).ok();
         // SAFETY: as above.
         unsafe {
             if (*head).is_null() {

@@ -10,6 +10,7 @@ use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{Chunk, WORD};
 use super::{Arena, round_up};
 use crate::pool::Lines;
+use crate::pool::large::Large;
 use crate::pool::shape::GRANULE_LINES;
 use crate::pool::shards::home;
 use crate::space::Shared;
@@ -20,8 +21,11 @@ use std::ptr::NonNull;
 
 /// Enlarging in place goes by this share of what the arena has, of the chunk it would take next, and by this many lines at least.
 const ENLARGE_SHARE: u32 = 16;
-const ENLARGE_CHUNK_SHARE: usize = 2;
+const ENLARGE_CHUNK_SHARE: usize = 1;
 const ENLARGE_LINES: u32 = 2;
+/// A chunk above a granule has this share of what the arena has at least: it is committed step by step, so that its size costs nothing
+/// but addresses, and fewer chunks are retired, linked and returned.
+const LARGE_SHARE: usize = 6;
 /// A large chunk's committed part grows by this share of what the arena has, up to this much.
 const COMMIT_SHARE: usize = 64;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
@@ -70,7 +74,7 @@ fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<
         return Ok(Chunk { top: first + count, lines: count, large: None, other: 0 });
     }
     let links = links + size_of::<super::head::LargeLink>();
-    let need = (room + links).next_multiple_of(granule);
+    let need = shape.whole_granules(room + links);
     let bytes = need.max(want.min(shape.root_bytes()));
     let large = shared.shards.take_large(home(), bytes, need, &shared.reservation)?;
     let chunk = Chunk::of_large(&large, shape.line_bytes());
@@ -135,43 +139,59 @@ impl Arena {
         if size > max_bytes || align > max_bytes || size + align > max_bytes {
             return Err(Error::Layout { layout, max_bytes });
         }
-        if self.head().debug.get() { self.allocate_checked(size, align) } else { self.serve(size, align) }
+        if self.head().debug() { self.allocate_checked(size, align) } else { self.serve(size, align) }
     }
 
     /// A block from wherever there is room.
     pub(super) fn serve(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
         let head = self.head();
-        if let Some(block) = self.reuse(size, align) {
-            return Ok(block);
+        if head.closed() {
+            if let Some(block) = self.reuse(size, align) {
+                return Ok(block);
+            }
+            // Only where it was closed: otherwise the fast path has looked.
+            if let Some(block) = self.bump(self.true_floor(&self.chunk(head.current.get())), size, align) {
+                return Ok(block);
+            }
         }
-        let chunk = self.chunk(head.current.get());
-        if let Some(block) = self.bump(self.true_floor(&chunk), size, align) {
-            return Ok(block);
-        }
-        if !head.reuse.get()
-            && !head.free.is_empty()
+        if !head.reuse()
             && size > 0
-            && let Some(block) = head.free.take(size, align)
+            && let Some(block) = self.take_free(size, align)
         {
             mark("a leftover of a retired chunk is used");
             return Ok(block);
         }
-        if let Some(block) = self.extend(chunk.clone(), size, align)? {
+        let chunk = self.chunk(head.current.get());
+        if let Some(block) = self.extend(&chunk, size, align)? {
             return Ok(block);
         }
         self.continue_elsewhere(&chunk, size, align)
     }
 
+    /// A free block, if one may be large enough.
+    #[inline]
+    fn take_free(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
+        let head = self.head();
+        if !head.may_have_free(size) {
+            return None;
+        }
+        let (block, largest) = head.free.take(size, align);
+        if let Some(bytes) = largest {
+            head.no_larger_free(bytes);
+        }
+        block
+    }
+
     /// A block that was given back, where there are any. The last one opens the fast path again.
     fn reuse(&self, size: usize, align: usize) -> Option<NonNull<u8>> {
         let head = self.head();
-        if !head.reuse.get() || size == 0 {
+        if !head.reuse() || size == 0 {
             return None;
         }
-        let block = head.free.take(size, align);
+        let block = self.take_free(size, align);
         if head.free.is_empty() {
             mark("no free block is left: the fast path opens again");
-            head.reuse.set(false);
+            head.set_reuse(false);
             self.set_floor(self.true_floor(&self.chunk(head.current.get())));
         }
         block
@@ -190,50 +210,58 @@ impl Arena {
     }
 
     /// Lengthens the current chunk's window downwards: by its uncommitted part, or by free lines below it.
-    fn extend(&self, mut chunk: Chunk, size: usize, align: usize) -> Result<Option<NonNull<u8>>, Error> {
-        let (shared, head) = (self.shared(), self.head());
-        let shape = shared.shape;
-        let floor = self.true_floor(&chunk);
-        let at = head.cursor.get().addr().wrapping_sub(size) & !(align - 1);
-        let base = shared.reservation.base().addr().get();
-        if (at as isize) < base as isize {
+    #[inline]
+    fn extend(&self, chunk: &Chunk, size: usize, align: usize) -> Result<Option<NonNull<u8>>, Error> {
+        let cursor = self.head().cursor.get();
+        let at = cursor.addr().wrapping_sub(size) & !(align - 1);
+        if (at as isize) < self.shared().reservation.base().addr().get() as isize {
             return Ok(None);
         }
-        let missing_lines = shape.lines_for(floor.addr() - at) as u32;
-        match chunk.to_large(shape.line_bytes()) {
-            Some(mut large) => {
-                let missing = floor.addr() - at;
-                let left = large.range.len() - large.committed_bytes;
-                if missing > left {
-                    return Ok(None);
-                }
-                let before = large.committed_bytes;
-                let grown = (head.owned_lines.get() as usize * shape.line_bytes()).saturating_sub(left) / COMMIT_SHARE;
-                let least = missing.next_multiple_of(shape.granule_bytes());
-                let step = least.max(grown.min(COMMIT_BYTES_MAX).next_multiple_of(shape.granule_bytes())).min(left);
-                shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
-                shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
-                chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
-            }
-            None => {
-                if missing_lines >= GRANULE_LINES {
-                    return Ok(None);
-                }
-                let policy = shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
-                let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
-                let first = chunk.top - chunk.lines;
-                let Some(lines) = shared.shards.of(first).lock().below(first, missing_lines, want) else {
-                    return Ok(None);
-                };
-                mark("a chunk is lengthened in place");
-                chunk.lines += lines;
-                head.owned_lines.set(head.owned_lines.get() + lines);
-            }
+        let missing = self.true_floor(chunk).addr() - at;
+        let longer = match chunk.to_large(self.shared().shape.line_bytes()) {
+            Some(large) => self.extend_large(large, chunk.other, missing)?,
+            None => self.extend_small(chunk, missing),
+        };
+        let Some(longer) = longer else { return Ok(None) };
+        self.write_chunk(&longer);
+        let block = cursor.with_addr(at);
+        self.head().cursor.set(block);
+        self.set_floor(self.true_floor(&longer));
+        Ok(NonNull::new(block))
+    }
+
+    /// By free lines below; `None` where there are not enough.
+    #[inline]
+    fn extend_small(&self, chunk: &Chunk, missing: usize) -> Option<Chunk> {
+        let (shared, head) = (self.shared(), self.head());
+        let missing_lines = shared.shape.lines_for(missing) as u32;
+        if missing_lines >= GRANULE_LINES {
+            return None;
         }
-        self.write_chunk(&chunk);
-        let floor = self.true_floor(&chunk);
-        self.set_floor(floor);
-        Ok(self.bump(floor, size, align))
+        let policy = shared.shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
+        let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
+        let first = chunk.top - chunk.lines;
+        let lines = shared.shards.of(first).lock().below(first, missing_lines, want)?;
+        mark("a chunk is lengthened in place");
+        head.owned_lines.set(head.owned_lines.get() + lines);
+        Some(Chunk { lines: chunk.lines + lines, ..*chunk })
+    }
+
+    /// By what of the chunk is not committed; `None` where that is not enough.
+    fn extend_large(&self, mut large: Large, other: u32, missing: usize) -> Result<Option<Chunk>, Error> {
+        let (shared, head) = (self.shared(), self.head());
+        let shape = shared.shape;
+        let left = large.range.len() - large.committed_bytes;
+        if missing > left {
+            return Ok(None);
+        }
+        let before = large.committed_bytes;
+        let grown = shape.line_offset(head.owned_lines.get()).saturating_sub(left) / COMMIT_SHARE;
+        let least = shape.whole_granules(missing);
+        let step = least.max(shape.whole_granules(grown.min(COMMIT_BYTES_MAX))).min(left);
+        shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
+        shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
+        Ok(Some(Chunk { other, ..Chunk::of_large(&large, shape.line_bytes()) }))
     }
 
     /// Takes the block from a chunk kept by a reset, or from a new one.
@@ -246,7 +274,8 @@ impl Arena {
             Some(chunk) => chunk,
             None => {
                 let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
-                let want = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
+                let policy = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
+                let want = if policy > shape.granule_bytes() { policy.max(owned_bytes / LARGE_SHARE) } else { policy };
                 let mut taken = take_chunk(shared, room, want, 0);
                 // Afterwards, so that a refused request gives up what was kept only where it could have helped.
                 if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
@@ -320,7 +349,7 @@ impl Arena {
             {
                 mark("a chunk kept by a reset is committed further");
                 let committed = large.committed_bytes;
-                let step = need.next_multiple_of(shape.granule_bytes());
+                let step = shape.whole_granules(need);
                 shared.shards.commit_large(&mut large, step, step, &shared.reservation)?;
                 shared.populate(large.range.end - step..large.range.end - committed);
                 chunk = Chunk { other: chunk.other, ..Chunk::of_large(&large, shape.line_bytes()) };
@@ -387,6 +416,7 @@ impl Arena {
         let head = self.head();
         // SAFETY: the caller's promise.
         let kept = unsafe { head.free.put(block, bytes) };
+        head.note_free(bytes);
         if head.free.wants_bins()
             && let Some(memory) = self.room_for_bins()
         {
@@ -399,7 +429,7 @@ impl Arena {
     /// Memory for bins, only if the window or a free block has it.
     fn room_for_bins(&self) -> Option<NonNull<u8>> {
         let head = self.head();
-        let from_free = head.free.take(BINS_BYTES, WORD);
+        let from_free = self.take_free(BINS_BYTES, WORD);
         from_free.or_else(|| self.bump(self.true_floor(&self.chunk(head.current.get())), BINS_BYTES, WORD))
     }
 
@@ -408,7 +438,7 @@ impl Arena {
     #[cold]
     pub(super) unsafe fn deallocate_slowly(&self, block: NonNull<u8>, size: usize) {
         let head = self.head();
-        if head.debug.get() {
+        if head.debug() {
             // SAFETY: the caller's promise.
             return unsafe { self.deallocate_checked(block, size) };
         }
@@ -416,9 +446,9 @@ impl Arena {
             return;
         }
         // SAFETY: the block is the caller's no more; blocks are whole words.
-        if unsafe { self.put_free(block, size) } && !head.reuse.get() {
+        if unsafe { self.put_free(block, size) } && !head.reuse() {
             mark("a block was given back: the fast path closes");
-            head.reuse.set(true);
+            head.set_reuse(true);
             self.set_floor(std::ptr::null_mut());
         } else if size < SMALLEST_BYTES {
             mark("a block too small to be kept was given back");

@@ -77,7 +77,7 @@ impl Tail {
 impl Arena {
     /// Looks at the canaries of all blocks; `Ok` where [`Debug::canaries`](crate::Debug::canaries) is off.
     pub fn check(&self) -> Result<(), Overwritten> {
-        if !self.head().debug.get() || !self.shared().options.debug.canaries {
+        if !self.head().debug() || !self.shared().options.debug.canaries {
             return Ok(());
         }
         self.tails().try_for_each(Tail::check)
@@ -212,6 +212,6 @@ impl Arena {
             }
             self.put_free(block, round_up(size) + size_of::<Tail>());
         }
-        self.head().reuse.set(true);
+        self.head().set_reuse(true);
     }
 }

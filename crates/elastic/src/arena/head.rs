@@ -37,12 +37,81 @@ pub struct Head {
     pub spare: Cell<u32>,
     /// Lines of all chunks, spare ones included.
     pub owned_lines: Cell<u32>,
+    /// No free block has more words than this, so that lists whose blocks are out of the cache are not walked in vain;
+    /// [`ANY`]: it is not known.
+    pub largest_words: Cell<u16>,
     /// Chunks taken since the arena began or was reset; saturates, because only the first eight matter.
-    pub chunks: Cell<u16>,
-    /// Whether blocks were given back that the fast path must not overtake.
-    pub reuse: Cell<bool>,
-    /// Whether the space's debugging aids close the fast path for good.
-    pub debug: Cell<bool>,
+    pub chunks: Cell<u8>,
+    /// What closes the fast path: [`REUSE`], [`DEBUG`].
+    flags: Cell<u8>,
+}
+
+/// Blocks were given back that the fast path must not overtake.
+const REUSE: u8 = 1;
+/// The space's debugging aids close the fast path for good.
+const DEBUG: u8 = 2;
+/// Free blocks may have any size.
+const ANY: u16 = u16::MAX;
+
+impl Head {
+    /// Of an arena that has one chunk and nothing in it.
+    pub fn new(shared: *const Shared, growth: Growth, first: &Chunk, debug: bool) -> Head {
+        let nowhere = std::ptr::null_mut();
+        Head {
+            cursor: Cell::new(nowhere),
+            floor: Cell::new(nowhere),
+            shared,
+            free: FreeList::new(),
+            growth,
+            current: Cell::new(first.top),
+            spare: Cell::new(0),
+            owned_lines: Cell::new(first.lines),
+            largest_words: Cell::new(0),
+            chunks: Cell::new(1),
+            flags: Cell::new(if debug { DEBUG } else { 0 }),
+        }
+    }
+
+    /// Whether every allocation must take the slow path.
+    #[inline]
+    pub fn closed(&self) -> bool {
+        self.flags.get() != 0
+    }
+
+    /// Whether debugging aids are on.
+    #[inline]
+    pub fn debug(&self) -> bool {
+        self.flags.get() & DEBUG != 0
+    }
+
+    /// Whether blocks were given back and wait for the next request.
+    #[inline]
+    pub fn reuse(&self) -> bool {
+        self.flags.get() & REUSE != 0
+    }
+
+    /// See [`Head::reuse`].
+    pub fn set_reuse(&self, reuse: bool) {
+        self.flags.set(self.flags.get() & !REUSE | if reuse { REUSE } else { 0 });
+    }
+
+    /// Whether a free block may have so many bytes.
+    #[inline]
+    pub fn may_have_free(&self, bytes: usize) -> bool {
+        let words = self.largest_words.get();
+        words == ANY || bytes <= usize::from(words) * WORD
+    }
+
+    /// There is a free block of so many bytes now.
+    pub fn note_free(&self, bytes: usize) {
+        let words = (bytes / WORD).min(ANY.into()) as u16;
+        self.largest_words.set(self.largest_words.get().max(words));
+    }
+
+    /// No free block has more bytes than this.
+    pub fn no_larger_free(&self, bytes: usize) {
+        self.largest_words.set((bytes / WORD).min(ANY.into()) as u16);
+    }
 }
 
 const _: () = assert!(size_of::<Head>() + size_of::<Link>() == 64 && align_of::<Head>() == WORD);
@@ -87,7 +156,8 @@ pub struct Chunk {
 impl Chunk {
     /// Of a large chunk that the pool handed out.
     pub fn of_large(large: &Large, line_bytes: usize) -> Chunk {
-        let line = |offset: usize| (offset / line_bytes) as u32;
+        // Lines are powers of two, and a division takes several times as long.
+        let line = |offset: usize| (offset >> line_bytes.trailing_zeros()) as u32;
         Chunk {
             top: line(large.range.end),
             lines: line(large.range.len()),

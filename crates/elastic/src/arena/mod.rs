@@ -58,19 +58,9 @@ impl Arena {
             head::write_chunk(end, &chunk);
             let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
             let floor = shared.line_address(chunk.top - chunk.committed_lines());
-            head.write(Head {
-                cursor: head.cast::<u8>().into(),
-                floor: floor.into(),
-                shared: Arc::as_ptr(shared),
-                free: free_blocks::FreeList::new(),
-                growth,
-                current: chunk.top.into(),
-                spare: 0.into(),
-                owned_lines: chunk.lines.into(),
-                chunks: 1.into(),
-                reuse: false.into(),
-                debug: debug.into(),
-            });
+            head.write(Head::new(Arc::as_ptr(shared), growth, &chunk, debug));
+            (*head).cursor.set(head.cast());
+            (*head).floor.set(floor);
             NonNull::new_unchecked(head)
         };
         let anchor = &shared.shards.of(chunk.top - chunk.lines).anchor;
@@ -143,7 +133,7 @@ impl Arena {
     pub unsafe fn deallocate(&self, block: NonNull<u8>, layout: Layout) {
         let size = round_up(layout.size());
         let head = self.head();
-        if block.as_ptr() == head.cursor.get() && !head.debug.get() {
+        if block.as_ptr() == head.cursor.get() && !head.debug() {
             head.cursor.set(block.as_ptr().wrapping_add(size));
         } else {
             // SAFETY: the caller's promise.
@@ -188,7 +178,7 @@ impl Arena {
     /// that happens; the arena keeps its blocks, and is leaked when it dies.
     pub fn reset(&mut self) {
         let head = self.head();
-        if head.debug.get()
+        if head.debug()
             && let Err(overwritten) = self.end_debug()
         {
             mark("a reset finds an overrun block");
@@ -212,7 +202,7 @@ impl Arena {
         }
         let chunk = first.expect("an arena has the chunk that its head lies in");
         self.write_chunk(&chunk);
-        if head.debug.get() && self.shared().options.debug.guard_pages {
+        if head.debug() && self.shared().options.debug.guard_pages {
             // Each block has a chunk of its own there, and none is used again.
             let idle_bytes = grow::return_chunks(self.shared(), [spare, 0]);
             self.shared().after_return(idle_bytes);
@@ -222,11 +212,12 @@ impl Arena {
         head.spare.set(spare);
         head.current.set(chunk.top);
         head.chunks.set(1);
-        head.reuse.set(false);
+        head.set_reuse(false);
         head.free.clear();
+        head.no_larger_free(0);
         head.cursor.set(self.head.as_ptr().cast());
         head.floor.set(self.true_floor(&chunk));
-        if head.debug.get() {
+        if head.debug() {
             self.begin_debug();
         }
     }
@@ -272,8 +263,7 @@ impl Arena {
     /// Opens or closes the fast path, as debugging aids and blocks given back demand.
     fn set_floor(&self, floor: *mut u8) {
         let head = self.head();
-        let closed = head.debug.get() || head.reuse.get();
-        head.floor.set(if closed { ptr::without_provenance_mut(CLOSED) } else { floor });
+        head.floor.set(if head.closed() { ptr::without_provenance_mut(CLOSED) } else { floor });
     }
 }
 
@@ -285,7 +275,7 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.head().debug.get()
+        if self.head().debug()
             && let Err(overwritten) = self.end_debug()
         {
             // What was written over may be a chunk's link as well; following it could give away what others use.
@@ -296,7 +286,7 @@ impl Drop for Arena {
         let (current, spare, pointer) = (self.head().current.get(), self.head().spare.get(), self.head().shared);
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
         let shared = unsafe { &*pointer };
-        let line = (self.head.addr().get() - shared.reservation.base().addr().get()) / shared.shape.line_bytes();
+        let line = (self.head.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2();
         let anchor = &shared.shards.of(line as u32).anchor;
         let idle_bytes = grow::return_chunks(shared, [current, spare]);
         shared.after_return(idle_bytes);
