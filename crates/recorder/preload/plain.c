@@ -9,15 +9,12 @@ ALWAYS_INLINE bool enter_plain(struct thread *t, uint64_t words, uintptr_t frame
     uint64_t limit = t->limit;
     if (unlikely(!limit))
         return false;
-    t->limit = 0; /* from here on a handler writes to the nested ring */
-    signal_fence();
+    close_ring(t, frame);
     *head = t->head;
     if (unlikely(*head + words > limit)) {
         t->limit = limit;
         return false;
     }
-    t->busy_frame = frame;
-    signal_fence();
     return true;
 }
 
@@ -25,9 +22,7 @@ ALWAYS_INLINE void leave_plain(struct thread *t, uint64_t head)
 {
     t->head = head;
     store_release(&t->ring->head, head);
-    t->busy_frame = 0;
-    signal_fence();
-    t->limit = t->held_limit;
+    open_ring(t);
 }
 
 static __attribute__((noinline)) void *malloc_the_long_way(size_t size)

@@ -1,9 +1,12 @@
 /* Rings: a thread takes one at its first event, writes records into it, and gives it back when it ends.
  *
  * Entering stores 0 in `limit`, so that a signal handler that allocates meanwhile finds the ring closed and writes to the
- * nested ring; leaving publishes the head and restores it from `held_limit`, which whoever learns of more room has set. The
+ * nested ring; leaving publishes the head and restores it from `held_limit`, which whoever learns of more room has set. While the ring
+ * is closed, `busy_frame` names the hook that closed it, or is 0: it is named before and once more after, because a handler that
+ * strikes in between leaves 0 behind, and forgotten after the ring is open again. The
  * producer keeps the consumer's tail as part of it and reads the shared one only when it runs into it. */
 #include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include "arch.h"
@@ -245,6 +248,8 @@ static void thread_destructor(void *pointer)
     ended = true;
     if (t != self || !t->ring || !p->alive)
         return; /* wiped by a fork since */
+    t->busy_frame = 0;
+    signal_fence();
     t->limit = 0;
     signal_fence();
     if (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4))) {
@@ -264,11 +269,13 @@ static void thread_destructor(void *pointer)
 }
 
 /* First event of a thread, or of a forked child: a ring, and the record that says whose it is. */
-COLD static struct thread *enter_new(void)
+COLD static struct thread *enter_new(uintptr_t frame)
 {
     uint64_t signals;
     block_signals(&signals);
     struct thread *t = thread_acquire();
+    if (t)
+        t->busy_frame = frame;
     restore_signals(&signals);
     if (!t) {
         lose(HL_LOST_NO_RING);
@@ -281,11 +288,54 @@ COLD static struct thread *enter_new(void)
     return t;
 }
 
-/* Whether the record that closed the ring will never be finished: a handler left it by longjmp, so that the stack has been
- * unwound beyond it. On another stack that cannot be told, and the ring stays closed: its events are nested ones. */
-static bool abandoned(const struct thread *t, uintptr_t frame)
+/* From here on a handler writes to the nested ring. */
+ALWAYS_INLINE void close_ring(struct thread *t, uintptr_t frame)
 {
-    return t->busy_frame && frame > t->busy_frame && t->stack.start <= t->busy_frame && frame < t->stack.end;
+    t->busy_frame = frame;
+    signal_fence();
+    t->limit = 0;
+    signal_fence();
+    t->busy_frame = frame;
+    signal_fence();
+}
+
+ALWAYS_INLINE void open_ring(struct thread *t)
+{
+    signal_fence();
+    t->limit = t->held_limit;
+    signal_fence();
+    t->busy_frame = 0;
+}
+
+static bool lies_in(uintptr_t address, uintptr_t start, uintptr_t end) { return address >= start && address < end; }
+
+/* Whether one of the two lies on the alternate stack for signals and the other does not, as far as can be told: that stack may be a part of
+ * the mapping that the thread's own lies in. */
+static bool apart(uintptr_t frame, uintptr_t other)
+{
+    stack_t alternate;
+    if (failed(sys(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0)))
+        return true;
+    uintptr_t start = (uintptr_t)alternate.ss_sp, end = start + alternate.ss_size;
+    return !(alternate.ss_flags & SS_DISABLE) && lies_in(frame, start, end) != lies_in(other, start, end);
+}
+
+/* Whether the record that closed the ring will never be finished: a handler left it by longjmp, so that the stack has been
+ * unwound to its caller or beyond: a handler's frames lie below the record that it struck. On another stack that cannot be told, and the
+ * ring stays closed: its events are nested ones. Where stacks are recorded, t->stack is theirs as a rule, and it may not be changed here,
+ * because the record may be in the middle of a walk. */
+static bool abandoned(struct thread *t, uintptr_t frame)
+{
+    uintptr_t busy = t->busy_frame;
+    if (!busy || frame < busy)
+        return false;
+    struct range stack = t->stack;
+    if (!lies_in(busy, stack.start, stack.end)) {
+        stack = stack_around(busy);
+        if (!t->wants_stacks)
+            t->stack = stack;
+    }
+    return lies_in(frame, stack.start, stack.end) && !apart(frame, busy);
 }
 
 /* Everything but the common case of enter(): the ring is closed, full, or not there. */
@@ -302,15 +352,14 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
             t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
             t->nested_busy = false;
         } else {
-            t->limit = 0;
-            signal_fence();
+            close_ring(t, frame);
         }
         if (t->head + words > t->held_limit && !wait_for_room(t, words)) {
             errno = error;
             return NULL;
         }
     } else {
-        t = enter_new();
+        t = enter_new(frame);
         if (t && t->head + words > t->held_limit && !wait_for_room(t, words))
             t = NULL;
         errno = error;
@@ -328,9 +377,7 @@ ALWAYS_INLINE struct thread *enter(uint64_t words, uintptr_t frame)
     uint64_t limit = t->limit;
     if (unlikely(!limit))
         return enter_slow(words, frame);
-    t->limit = 0;
-    t->busy_frame = frame;
-    signal_fence();
+    close_ring(t, frame);
     if (unlikely(t->head + words > limit)) {
         t->limit = limit;
         return enter_slow(words, frame);
@@ -343,9 +390,7 @@ ALWAYS_INLINE uint64_t *room(struct thread *t) { return t->data + (t->head & t->
 ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
 {
     publish(t, words);
-    t->busy_frame = 0; /* so that nobody who strikes between closing the ring and naming the frame takes it for abandoned */
-    signal_fence();
-    t->limit = t->held_limit;
+    open_ring(t);
 }
 
 /* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */

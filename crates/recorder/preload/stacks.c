@@ -37,10 +37,17 @@ static bool visit_for_stack(const struct mapping *mapping, void *context)
     return false;
 }
 
+/* The memory that sp lies in. */
+COLD static struct range stack_around(uintptr_t sp)
+{
+    struct stack_search search = {.sp = sp};
+    visit_mappings(visit_for_stack, &search);
+    return search.found;
+}
+
 /* Makes t->stack the memory that sp lies in: the thread's own stack, an alternate one, a coroutine's. */
 COLD static bool find_stack(struct thread *t, uintptr_t sp)
 {
-    struct stack_search search = {.sp = sp};
     t->frame_count = t->check_count = 0;
     for (unsigned i = 0; i < STACKS_KNOWN; i++) {
         if (sp >= t->stacks[i].start && sp < t->stacks[i].end) {
@@ -48,12 +55,12 @@ COLD static bool find_stack(struct thread *t, uintptr_t sp)
             return true;
         }
     }
-    visit_mappings(visit_for_stack, &search);
-    if (!search.found.end) {
+    struct range found = stack_around(sp);
+    if (!found.end) {
         lose(HL_LOST_STACK_BOUNDS);
         return false;
     }
-    t->stack = t->stacks[t->stacks_next++ % STACKS_KNOWN] = search.found;
+    t->stack = t->stacks[t->stacks_next++ % STACKS_KNOWN] = found;
     return true;
 }
 

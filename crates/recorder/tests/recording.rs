@@ -232,11 +232,23 @@ fn a_handler_may_allocate_wherever_it_strikes() {
     handler_that_allocates(64, &["-DWITH_STRDUP"]);
 }
 
-fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {
+#[test]
+fn a_ring_that_a_handler_left_by_longjmp_is_used_again() {
+    for (stack_depth, flags) in [(0, &["-DWITH_STRDUP"][..]), (0, &[]), (64, &["-DWITH_STRDUP"])] {
+        let (numbers, image) = struck("longjmp", stack_depth, flags);
+        assert!(numbers[0] > 0, "never struck");
+        let later = sized(&image, ALLOC, 333);
+        let nested = later.iter().filter(|event| event.nested).count();
+        assert_eq!((later.len(), nested), (100, 0), "depth {stack_depth} {flags:?}, struck {} times, lost {:?}", numbers[0], image.lost);
+    }
+}
+
+/// What a program whose handler strikes wherever it likes says and records, on an allocator that allows it.
+fn struck(name: &str, stack_depth: u32, flags: &[&str]) -> (Vec<usize>, Image) {
     // so large that nothing waits for the drainer, and the nested ring holds all that the handler does
     let d = start(Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() });
     let folder = d.folder.path().to_path_buf();
-    let program = compile(&folder, "signals.c", "signals", &[]);
+    let program = compile(&folder, &format!("{name}.c"), name, &[]);
     let allocator = compile(&folder, "allocator.c", "allocator.so", &[&["-shared", "-fPIC", "-fno-builtin"], flags].concat());
     let mut command = Command::new(program);
     let both = format!("{}:{}", d.preload.display(), allocator.display());
@@ -246,8 +258,13 @@ fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {
     let status = d.drain_until_exit(&mut command.spawn().unwrap());
     let text = std::fs::read_to_string(folder.join("stdout")).unwrap();
     assert!(status.success(), "{status}");
-    let image = &d.finish()[0];
     let numbers: Vec<usize> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
+    (numbers, d.finish().remove(0))
+}
+
+fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {
+    let (numbers, image) = struck("signals", stack_depth, flags);
+    let image = &image;
     assert_eq!(image.lost.iter().sum::<u64>(), 0, "{:?}", image.lost);
     assert_eq!((sized(image, ALLOC, 777).len(), sized(image, ALLOC, 55).len()), (numbers[0], numbers[1]));
     assert_eq!(image.of_kind(ALLOC).find(|e| e.size() == 55).unwrap().slack(), Some(7), "the other allocator's usable size");
