@@ -66,7 +66,6 @@ pub struct Reservation {
     reserved_bytes: usize,
     page_bytes: usize,
     options: Options,
-    committed_bytes: AtomicUsize,
     /// With [`Commitment::Touch`]: offsets below are readable and writable.
     opened_bytes: AtomicUsize,
     opening: Mutex<()>,
@@ -107,7 +106,6 @@ impl Reservation {
             reserved_bytes,
             page_bytes,
             options: options.clone(),
-            committed_bytes: AtomicUsize::new(0),
             opened_bytes: AtomicUsize::new(0),
             opening: Mutex::new(()),
             commits: AtomicU64::new(0),
@@ -129,7 +127,9 @@ impl Reservation {
 
     /// What is committed, as it was told.
     pub fn committed_bytes(&self) -> usize {
-        self.committed_bytes.load(Ordering::Relaxed)
+        // In this order, so that the difference is never negative: what was given back had been committed.
+        let returned = self.uncommit_bytes.load(Ordering::Acquire);
+        (self.commit_bytes.load(Ordering::Relaxed) - returned) as usize
     }
 
     /// How commit and uncommit are done.
@@ -183,7 +183,6 @@ impl Reservation {
             }
             return Err(Error::Commit { offset: range.start, bytes: range.len(), source });
         }
-        self.committed_bytes.fetch_add(uncommitted_bytes, Ordering::Relaxed);
         self.commits.fetch_add(1, Ordering::Relaxed);
         self.commit_bytes.fetch_add(uncommitted_bytes as u64, Ordering::Relaxed);
         Ok(())
@@ -224,9 +223,8 @@ impl Reservation {
             }
         });
         made.map_err(|source| Error::Uncommit { offset: range.start, bytes, source })?;
-        self.committed_bytes.fetch_sub(committed_bytes, Ordering::Relaxed);
         self.uncommits.fetch_add(1, Ordering::Relaxed);
-        self.uncommit_bytes.fetch_add(committed_bytes as u64, Ordering::Relaxed);
+        self.uncommit_bytes.fetch_add(committed_bytes as u64, Ordering::Release);
         if let Some(limit) = &self.options.limit {
             limit.release(committed_bytes);
         }

@@ -12,7 +12,7 @@ use super::{Arena, round_up};
 use crate::pool::Lines;
 use crate::pool::large::Large;
 use crate::pool::shape::GRANULE_LINES;
-use crate::pool::shards::home;
+use crate::pool::shards::{Held, Shard, home};
 use crate::space::Shared;
 use crate::{Error, Growth};
 use heaplab_buddy::marks::mark;
@@ -82,52 +82,49 @@ fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<
     Ok(chunk)
 }
 
+/// So many chunks are returned before the lock is let go for a moment.
+const RETURNED_AT_ONCE: usize = 32;
+
 /// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then in the shard of those
 /// that has the most.
 pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
-    // Links are read outside of the locks, because they may be out of the cache.
-    let mut batch: [Option<Chunk>; 16] = [const { None }; 16];
-    let mut tops = lists.into_iter();
-    let (mut top, mut idle_bytes) = (0, 0);
-    loop {
-        let mut filled = 0;
-        while filled < batch.len() {
-            if top == 0 {
-                match tops.next() {
-                    Some(next) => top = next,
-                    None => break,
-                }
-                continue;
-            }
+    let (mut idle_bytes, mut returned) = (0, 0);
+    let mut visited: Option<(&Shard, Held<'_>)> = None;
+    for mut top in lists {
+        while top != 0 {
             // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the pool has it.
             let chunk = unsafe { super::read_chunk(shared.line_address(top), top) };
             top = chunk.other;
-            batch[filled] = Some(chunk);
-            filled += 1;
-        }
-        idle_bytes = idle_bytes.max(return_batch(shared, &mut batch[..filled]));
-        if filled < batch.len() {
-            return idle_bytes;
+            // A link that nobody read since its chunk was retired is out of the cache; it arrives while this chunk is returned.
+            fetch(shared.line_address(top).wrapping_sub(size_of::<super::Link>()));
+            // An arena that stayed with one thread has all of them in one shard.
+            let shard = shared.shards.of(chunk.top - chunk.lines);
+            if visited.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, shard)) || returned % RETURNED_AT_ONCE == 0 {
+                idle_bytes = idle_bytes.max(visited.take().map_or(0, |(_, held)| held.idle_bytes()));
+                visited = Some((shard, shard.lock()));
+            }
+            if let Some((_, held)) = &mut visited {
+                match chunk.to_large(shared.shape.line_bytes()) {
+                    Some(large) => held.give_large(&large),
+                    None => held.give_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
+                }
+            }
+            returned += 1;
         }
     }
+    idle_bytes.max(visited.map_or(0, |(_, held)| held.idle_bytes()))
 }
 
-/// Returns these chunks shard by shard; an arena that stayed with one thread has all of them in one.
-fn return_batch(shared: &Shared, batch: &mut [Option<Chunk>]) -> usize {
-    let shard_of = |chunk: &Chunk| shared.shards.of(chunk.top - chunk.lines);
-    let mut idle_bytes = 0;
-    while let Some(shard) = batch.iter().flatten().next().map(shard_of) {
-        let mut held = shard.lock();
-        for slot in batch.iter_mut() {
-            let Some(chunk) = slot.take_if(|chunk| std::ptr::eq(shard_of(chunk), shard)) else { continue };
-            match chunk.to_large(shared.shape.line_bytes()) {
-                Some(large) => held.give_large(&large),
-                None => held.give_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
-            }
-        }
-        idle_bytes = idle_bytes.max(held.idle_bytes());
+/// Has the cache line of an address come. Where no instruction does so, it comes when it is read.
+#[inline]
+fn fetch(address: *const u8) {
+    #[cfg(all(target_arch = "x86_64", not(miri)))]
+    // SAFETY: a prefetch has no effect on what the program sees, whatever the address.
+    unsafe {
+        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
     }
-    idle_bytes
+    #[cfg(not(all(target_arch = "x86_64", not(miri))))]
+    let _ = address;
 }
 
 impl Arena {
