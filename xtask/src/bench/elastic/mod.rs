@@ -148,7 +148,7 @@ fn replays(figures: &mut Figures, repetitions: usize) -> Result<()> {
             } else {
                 println!("      {what}: {measured}");
             }
-            if setting == time::SMALL_PAGES {
+            if (setting, peer) == (time::SMALL_PAGES, "mimalloc") {
                 let (touch_ns, least_ns) = (touch_ns, touch_ns * faults.0 as f64 / events as f64);
                 println!("      of it {least_ns:.1} ns are the kernel's: a page's first touch costs {touch_ns:.0} ns, whoever makes it");
             }

@@ -54,6 +54,10 @@ pub fn fresh(heap: &str, order: &str, seed: u64) -> Result<Option<Measured>> {
 pub fn in_child<T: serde::de::DeserializeOwned>(spec: &str) -> Result<T> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "elastic", "--child", spec]);
+    if spec.contains(super::time::MIMALLOC_SMALL_PAGES) {
+        // Read when its library is loaded.
+        command.env("MIMALLOC_ALLOW_THP", "0");
+    }
     let output = command.output().context("cannot start this program again")?;
     if !output.status.success() {
         bail!("{spec}: {}", String::from_utf8_lossy(&output.stderr));

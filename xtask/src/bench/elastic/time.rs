@@ -38,10 +38,6 @@ impl Ratio {
     pub fn of(pairs: &[(f64, f64)]) -> Ratio {
         let mut ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
         ratios.sort_by(f64::total_cmp);
-        let median = |mut values: Vec<f64>| {
-            values.sort_by(f64::total_cmp);
-            values[values.len() / 2]
-        };
         // Normal approximation to the binomial, rounded outwards.
         let count = ratios.len() as f64;
         let rank = (count / 2.0 + 1.645 * count.sqrt() / 2.0).ceil() as usize;
@@ -52,6 +48,11 @@ impl Ratio {
             upper: ratios[rank.min(ratios.len() - 1)],
         }
     }
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
 }
 
 /// Writes the first word of a block.
@@ -84,38 +85,49 @@ fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
     (cpu_ns() - start) as f64 / (passes * sizes.len()) as f64
 }
 
-/// One arena that is filled, reset and filled again, beside bumpalo's reset.
+/// How often each placement is filled before it is timed (bumpalo has one chunk that holds all only after some resets), and how
+/// often it is timed.
+const WARMING: usize = 3;
+const TIMED: usize = 5;
+
+/// One arena that is filled, reset and filled again, beside bumpalo's reset. Each repetition is a new space and a new `Bump`, with the
+/// median of several passes: which pages the kernel gives moves what is out of the cache by a tenth either way, and stays for as long
+/// as the memory is held, so that passes over the same memory are no samples of their own.
 pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
     let sizes = sizes(count, usize::MAX, 7)?;
-    let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
-    let (mut arena, mut bump) = (space.arena(Growth::LARGE)?, bumpalo::Bump::new());
     let passes = (200_000 / count).max(1);
     let mut pairs = Vec::new();
-    for repetition in 0..repetitions + 3 {
-        let mut one = || {
-            timed(&sizes, passes, || {
-                arena.reset();
-                fill_elastic(black_box(&arena), &sizes);
-            })
-        };
-        let mut other = || {
-            timed(&sizes, passes, || {
-                bump.reset();
-                fill_bumpalo(black_box(&bump), &sizes);
-            })
-        };
-        // Who is first changes, so that what one leaves in the caches serves both alike.
-        let pair = if repetition % 2 == 0 {
-            let ours = one();
-            (ours, other())
-        } else {
-            let peer = other();
-            (one(), peer)
-        };
-        // bumpalo has one chunk that holds all only after some resets.
-        if repetition >= 3 {
-            pairs.push(pair);
+    for placement in 0..repetitions {
+        let space = Space::new(Options { reclaim: Reclaim::AtTrim, ..Options::default() })?;
+        let (mut arena, mut bump) = (space.arena(Growth::LARGE)?, bumpalo::Bump::new());
+        let (mut ours, mut peer) = (Vec::new(), Vec::new());
+        for pass in 0..WARMING + TIMED {
+            let mut one = || {
+                timed(&sizes, passes, || {
+                    arena.reset();
+                    fill_elastic(black_box(&arena), &sizes);
+                })
+            };
+            let mut other = || {
+                timed(&sizes, passes, || {
+                    bump.reset();
+                    fill_bumpalo(black_box(&bump), &sizes);
+                })
+            };
+            // Who is first changes, so that what one leaves in the caches serves both alike.
+            let pair = if (pass + placement) % 2 == 0 {
+                let ours = one();
+                (ours, other())
+            } else {
+                let peer = other();
+                (one(), peer)
+            };
+            if pass >= WARMING {
+                ours.push(pair.0);
+                peer.push(pair.1);
+            }
         }
+        pairs.push((median(ours), median(peer)));
     }
     Ok(Ratio::of(&pairs))
 }
@@ -312,10 +324,13 @@ pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 pub const COUNTING: &str = "a pointer that counts up through resident memory";
 const COUNTED_BYTES: usize = 18 << 20;
 
+/// mimalloc without huge pages: what it takes where the kernel has none, and what ours in small pages is to be compared with.
+pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
+
 /// What a recording is replayed on.
-const REPLAYED: [&str; 7] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING];
+const REPLAYED: [&str; 8] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING, MIMALLOC_SMALL_PAGES];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 7] = [(0, 1), (2, 1), (3, 1), (0, 2), (0, 4), (0, 5), (6, 1)];
+const COMPARED: [(usize, usize); 8] = [(0, 1), (2, 1), (3, 1), (3, 7), (0, 2), (0, 4), (0, 5), (6, 1)];
 
 /// Replays of one recording, each in a fresh process.
 pub struct Replays {
@@ -360,7 +375,8 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
     Ok(match heap {
         FAST => replay(&mut Elastic::fast(Growth::STANDARD), &recording, &mut blocks),
         SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
-        "mimalloc" => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
+        // Where huge pages are off, the environment says so: see `space::in_child`.
+        "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
         COUNTING => replay(&mut Counting::through(COUNTED_BYTES), &recording, &mut blocks),
