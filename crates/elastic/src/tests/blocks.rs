@@ -302,3 +302,40 @@ fn a_spare_chunk_behind_one_that_is_too_small_is_used() {
     drop((arena, others));
     is_empty(&space);
 }
+
+/// Gives blocks of these sizes back, asks for the same in this order, and expects to get every one of them.
+fn all_come_back(given: &[usize], asked: impl Iterator<Item = usize>, misses: &[(usize, usize)]) {
+    let space = space();
+    let arena = space.arena(Growth::new(&[64 << 10])).unwrap();
+    let mut blocks: Vec<(NonNull<u8>, usize)> = Vec::new();
+    for bytes in given {
+        blocks.push((arena.allocate(layout(*bytes, 8)).unwrap(), *bytes));
+        // Between them, so that the next one is not the last block when it goes.
+        arena.allocate(layout(8, 8)).unwrap();
+    }
+    for (block, bytes) in &blocks {
+        // SAFETY: each lives and is given back once.
+        unsafe { arena.deallocate(*block, layout(*bytes, 8)) };
+    }
+    for (bytes, align) in misses {
+        let elsewhere = arena.allocate(layout(*bytes, *align)).unwrap();
+        assert!(!blocks.iter().any(|(block, _)| *block == elsewhere), "{bytes} bytes at {align} are nowhere free");
+    }
+    for bytes in asked {
+        let again = arena.allocate(layout(bytes, 8)).unwrap();
+        assert!(blocks.contains(&(again, bytes)), "a block of {bytes} bytes was given back, and another one is handed out");
+    }
+    assert_eq!(arena.statistics().deallocated_blocks, 0);
+    drop(arena);
+    is_empty(&space);
+}
+
+#[test]
+fn what_is_known_of_the_largest_free_block_hides_none() {
+    let few = [32, 64, 2048, 16, 512];
+    all_come_back(&few, few.into_iter().rev(), &[]);
+    // Too large, and too much aligned: both searches fail, and say how large the largest is.
+    all_come_back(&few, [2048, 512, 64, 32, 16].into_iter(), &[(4096, 8), (2048, 1 << 15), (2056, 8)]);
+    let many: Vec<usize> = (1..40).map(|nth| nth * 24).collect();
+    all_come_back(&many, many.iter().rev().copied(), &[(4096, 8)]);
+}
