@@ -4,6 +4,8 @@
 use super::Measured;
 use crate::bench::measure;
 use anyhow::{Context, Result, bail};
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
@@ -145,7 +147,9 @@ impl Peer {
         let program = words.first().context("a peer without a command")?;
         let from = Instant::now();
         let mut command = Command::new(program);
-        command.args(&words[1..]).stdout(Stdio::null());
+        // What it says while it works is nothing to read, unless it fails.
+        let mut said = tempfile::tempfile().context("a file for what a peer says")?;
+        command.args(&words[1..]).stdout(Stdio::null()).stderr(said.try_clone()?);
         match measure::run(&mut command) {
             Ok(used) => Ok(Some(Measured {
                 wall_s: from.elapsed().as_secs_f64(),
@@ -156,11 +160,24 @@ impl Peer {
                 anonymous_mb: used.resident_kib as f64 * 1024.0 / 1e6,
             })),
             Err(error) => {
-                eprintln!("{}: {error:#}", self.name);
+                eprintln!("{}: {error:#}\n{}", self.name, last_lines(&mut said).unwrap_or_default());
                 Ok(None)
             }
         }
     }
+}
+
+/// The end of what was written to a file.
+fn last_lines(file: &mut File) -> std::io::Result<String> {
+    const LINES: usize = 8;
+    const BYTES: u64 = 4096;
+    let from = file.metadata()?.len().saturating_sub(BYTES);
+    file.seek(SeekFrom::Start(from))?;
+    let mut end = Vec::new();
+    file.take(BYTES).read_to_end(&mut end)?;
+    let text = String::from_utf8_lossy(&end).into_owned();
+    let lines: Vec<&str> = text.lines().collect();
+    Ok(lines[lines.len().saturating_sub(LINES)..].join("\n"))
 }
 
 #[cfg(test)]
@@ -185,6 +202,17 @@ mod tests {
         std::fs::create_dir_all(modules.join("node24/bin")).unwrap();
         std::fs::write(modules.join("node24/bin/node"), "").unwrap();
         assert!(places.words(worker).unwrap()[0].ends_with("node24/bin/node"));
+    }
+
+    #[test]
+    fn of_what_a_peer_said_the_end_is_shown() {
+        let mut file = tempfile::tempfile().unwrap();
+        for line in 0..2000 {
+            std::io::Write::write_all(&mut file, format!("line {line}\n").as_bytes()).unwrap();
+        }
+        let lines = last_lines(&mut file).unwrap();
+        assert!(lines.starts_with("line 1992\n") && lines.ends_with("line 1999"), "{lines}");
+        assert_eq!(last_lines(&mut tempfile::tempfile().unwrap()).unwrap(), "");
     }
 
     #[test]
