@@ -40,8 +40,10 @@
 //! # What it costs, where it is not the right thing
 //! Blocks are whole words, 8 bytes at least. An arena takes at least two lines. A granule larger than a page
 //! (setting, for fewer system calls) makes lines larger in proportion. Taking, lengthening and returning a chunk take a
-//! lock, that of one of the space's shards; threads with arenas of their own take different ones, up to eight. Large
-//! blocks (above a granule) get whole granules. Nothing moves: one survivor pins a page.
+//! lock, that of one of the space's shards; threads with arenas of their own take different ones, up to eight. Who waits for
+//! one looks again, every 50 microseconds at last, and is not woken up: many more threads than processors that begin and
+//! end arenas all the time are not what it is made for. Large blocks (above a granule) get whole granules. Nothing moves:
+//! one survivor pins a page.
 //! Linux only, x86-64 and aarch64.
 //!
 //! | | many lifetimes over one pool | a block given back | memory back to the system | accounting | threads |
