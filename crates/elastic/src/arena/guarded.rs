@@ -98,10 +98,16 @@ impl Arena {
         self.set_floor(ptr::null_mut());
     }
 
+    /// The tails, the latest first. Each is followed when the next one is asked for and not before: one that was written over may point anywhere.
     fn tails(&self) -> impl Iterator<Item = &Tail> {
-        // SAFETY: tails in the list lie in the arena's chunks and are cells, so they may be looked at while it lives.
-        let read = |tail: *const Tail| unsafe { tail.as_ref() };
-        std::iter::successors(read(self.debug_head().last.get()), move |tail| read(tail.prev.get()))
+        let mut at = self.debug_head().last.get();
+        std::iter::from_fn(move || {
+            // SAFETY: tails in the list lie in the arena's chunks and are cells, so they may be looked at while it lives; who asks
+            // for one behind another has checked that one, or wants no canaries and takes its program's word.
+            let tail = unsafe { at.as_ref() }?;
+            at = tail.prev.get();
+            Some(tail)
+        })
     }
 
     /// Before the arena's blocks go: canaries, poison, and no page may stay inaccessible. Nothing is done where a block was
