@@ -72,6 +72,12 @@ impl Image {
     /// # Errors
     /// The bytes are no ELF file, a damaged one, or a compressed section claims an unreasonable length.
     pub fn parse(bytes: impl Bytes + 'static) -> Result<Image, SymbolError> {
+        let file_bytes = bytes.len() as u64;
+        Image::parse_of(bytes, file_bytes)
+    }
+
+    /// As [`Image::parse`], where `file_bytes` is how many bytes of a file the image was made of.
+    fn parse_of(bytes: impl Bytes + 'static, file_bytes: u64) -> Result<Image, SymbolError> {
         let bytes: Box<dyn Bytes> = Box::new(bytes);
         let file = object::File::parse(&**bytes).map_err(elf)?;
         let build_id = file.build_id().map_err(elf)?.map(|id| BuildId(id.to_vec()));
@@ -84,7 +90,7 @@ impl Image {
                 None => (None, None),
             };
         let alternate_link = gnu_link.or(dwarf5_link);
-        let decompressed = decompress(&file, bytes.len() as u64)?;
+        let decompressed = decompress(&file, file_bytes)?;
         drop(file);
         Ok(Image { bytes, build_id, debug_link, alternate_link, shared_id, decompressed })
     }
@@ -127,7 +133,11 @@ impl Image {
     pub fn mini_debug_information(&self) -> Option<Result<Image, SymbolError>> {
         let file = self.file().ok()?;
         let section = file.section_by_name(".gnu_debugdata")?;
-        let inner = section.data().map_err(elf).and_then(mini::unpack).and_then(Image::parse);
+        // What is compressed in what is compressed has the bounds of the latter, not those of what came of it.
+        let parse = |packed: &[u8]| {
+            Image::parse_of(mini::unpack(packed)?, packed.len() as u64).map_err(|error| SymbolError::Mini(error.to_string()))
+        };
+        let inner = section.data().map_err(elf).and_then(parse);
         Some(inner.and_then(|inner| match (inner.build_id(), self.build_id()) {
             (Some(found), Some(wanted)) if found != wanted => {
                 Err(SymbolError::Mini(format!("they are those of another build (build id {found})")))

@@ -95,8 +95,8 @@ pub fn locate(image: Image, path: &Path, options: &Options) -> Located {
         })
     };
     let has_better = debug.is_some() || image.has_debug_information();
-    let embedded =
-        image.mini_debug_information().filter(|_| !has_better).and_then(|found| found.map_err(|error| notes.push(error.to_string())).ok());
+    let embedded = if has_better { None } else { image.mini_debug_information() };
+    let embedded = embedded.and_then(|found| found.map_err(|error| notes.push(error.to_string())).ok());
     let (linked, linked_path) = debug.as_ref().map_or((&image, path), |(debug, path)| (debug, path.as_path()));
     let alternate = linked.alternate_link().and_then(|(name, id)| alternate(name, id, linked_path, options, &mut notes));
     Located { image, debug, embedded, alternate, notes }

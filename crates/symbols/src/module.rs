@@ -6,6 +6,7 @@ use crate::{
 };
 use std::{
     cell::OnceCell,
+    collections::BTreeSet,
     path::{Path, PathBuf},
 };
 
@@ -86,7 +87,8 @@ pub fn resolve_module(
 fn add_split<'a>(resolver: &mut Resolver<'a>, split: &'a LocatedSplit, report: &mut ModuleReport) {
     report.notes.extend(split.notes.iter().cloned());
     report.split_package = split.package.clone();
-    report.split_files = split.files.len() - usize::from(split.package.is_some());
+    let used: BTreeSet<usize> = split.units.iter().map(|(_, file)| *file).collect();
+    report.split_files = used.len() - usize::from(split.package.is_some());
     for (id, file) in &split.units {
         if let Err(error) = resolver.add_split(*id, &split.files[*file]) {
             report.notes.push(error.to_string());

@@ -31,7 +31,7 @@ const NOTES_MAX: usize = 4;
 /// The files that hold the units of a module.
 #[derive(Debug, Default)]
 pub struct LocatedSplit {
-    /// The files, a package first.
+    /// The files that were read, a package first; not all need hold a unit.
     pub files: Vec<Image>,
     /// The package, if one was used.
     pub package: Option<PathBuf>,
@@ -67,7 +67,7 @@ impl LocatedSplit {
     /// Takes the first package there is, and gives the units that are not in it.
     fn search_package<'a>(&mut self, units: &'a [SplitUnit], candidates: impl Iterator<Item = PathBuf>) -> Vec<&'a SplitUnit> {
         for candidate in candidates {
-            let Some(image) = self.open(&candidate) else { continue };
+            let Some(Some(image)) = self.open(&candidate) else { continue };
             if !image.is_split_package() {
                 self.note(format!("{} is no package of split debug information", candidate.display()));
                 continue;
@@ -94,38 +94,43 @@ impl LocatedSplit {
         units.iter().collect()
     }
 
-    /// Whether the unit `id` is in the file at `candidate`. `opened`: the numbers of files already taken, by path.
-    fn search_file(&mut self, id: u64, candidate: PathBuf, opened: &mut BTreeMap<PathBuf, usize>) -> bool {
-        let known = opened.get(&candidate).copied();
-        if known.is_none() && self.files.len() >= FILES_MAX {
-            self.note(format!("no more than {FILES_MAX} files of split debug information are opened"));
-            return false;
-        }
-        let image = if known.is_none() { self.open(&candidate) } else { None };
-        let held = known.map(|number| &self.files[number]).or(image.as_ref()).map(|image| image.holds_split_unit(id));
-        match held {
-            Some(Ok(true)) => {
-                self.units.push((id, known.unwrap_or(self.files.len())));
-                if let Some(image) = image {
-                    opened.insert(candidate, self.files.len());
-                    self.files.push(image);
-                }
+    /// Whether the unit `id` is in the file at `candidate`. `opened`: the numbers of files there are, by path, whatever is in them; those that
+    /// cannot be read have none. So many units that name one file have it read once.
+    fn search_file(&mut self, id: u64, candidate: PathBuf, opened: &mut BTreeMap<PathBuf, Option<usize>>) -> bool {
+        let number = match opened.get(&candidate) {
+            Some(number) => *number,
+            None if self.files.len() >= FILES_MAX => {
+                self.note(format!("no more than {FILES_MAX} files of split debug information are opened"));
+                return false;
+            }
+            None => {
+                let Some(image) = self.open(&candidate) else { return false };
+                let number = image.is_some().then_some(self.files.len());
+                self.files.extend(image);
+                opened.insert(candidate.clone(), number);
+                number
+            }
+        };
+        let Some(number) = number else { return false };
+        match self.files[number].holds_split_unit(id) {
+            Ok(true) => {
+                self.units.push((id, number));
                 return true;
             }
-            Some(Ok(false)) => self.note(format!("{} holds another build of its unit", candidate.display())),
-            Some(Err(error)) => self.note(format!("{}: {error}", candidate.display())),
-            None => {}
+            Ok(false) => self.note(format!("{} holds another build of its unit", candidate.display())),
+            Err(error) => self.note(format!("{}: {error}", candidate.display())),
         }
         false
     }
 
-    fn open(&mut self, path: &Path) -> Option<Image> {
+    /// `None`: there is no such file; `Some(None)`: it cannot be read, which is noted.
+    fn open(&mut self, path: &Path) -> Option<Option<Image>> {
         match open(path) {
-            Ok(image) => Some(image),
+            Ok(image) => Some(Some(image)),
             Err(SymbolError::Io { source, .. }) if matches!(source.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => None,
             Err(error) => {
                 self.note(format!("{}: {error}", path.display()));
-                None
+                Some(None)
             }
         }
     }
@@ -207,6 +212,19 @@ mod tests {
         assert_eq!(files("/o/a.dwo", "/src"), ["/o/a.dwo", "/bin/a.dwo", "/d/a.dwo"]);
         assert_eq!(files("", "/src"), Vec::<String>::new());
         assert_eq!(files("a\0.dwo", "/src"), Vec::<String>::new());
+    }
+
+    #[test]
+    fn a_file_that_many_units_name_is_read_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let (no_elf, program) = (folder.path().join("no-elf.dwo"), std::env::current_exe().unwrap());
+        std::fs::write(&no_elf, "no ELF file").unwrap();
+        let unit = |id, file: &Path| SplitUnit { id, file: file.as_os_str().as_bytes().into(), folder: Vec::new() };
+        let units: Vec<SplitUnit> = (0..9).map(|id| unit(id, if id % 2 == 0 { &program } else { &no_elf })).collect();
+        let nothing = Options { debug_dirs: Vec::new() };
+        let found = locate_split(&units, &folder.path().join("app"), None, &nothing);
+        assert_eq!((found.files.len(), found.units.len(), found.notes.len()), (1, 0, 3), "{:?}", found.notes);
+        assert!(found.notes[2].contains("of 9 of 9 units is missing"), "{:?}", found.notes);
     }
 
     #[test]

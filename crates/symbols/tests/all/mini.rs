@@ -105,6 +105,15 @@ fn what_is_damaged_or_lies_is_named_and_left_out() {
     let bomb = std::fs::read(reference.path().join("zeros.xz")).unwrap();
     assert!(bomb.len() < 4096);
     expect(&bomb, "believed");
+    // The same compressed twice: the inner section has the bounds of what is in the file, not of what comes of it.
+    std::fs::write(reference.path().join("zeros"), vec![0; 8 << 20]).unwrap();
+    std::fs::write(reference.path().join("padding"), vec![0; 128 << 10]).unwrap();
+    reference.objcopy(&["--add-section=.debug_str=zeros", "--add-section=.padding=padding", "mini", "twice"]);
+    reference.objcopy(&["--compress-debug-sections=zlib", "twice"]);
+    let inner = std::fs::read(reference.path().join("twice")).unwrap();
+    assert!(inner.len() < 1 << 20 && Image::parse(inner).is_ok());
+    run("xz", &["twice"], reference.path());
+    expect(&std::fs::read(reference.path().join("twice.xz")).unwrap(), "believed");
     // And an ELF file of another build.
     std::fs::create_dir(reference.path().join("other")).unwrap();
     let other = crate::support::compile_cpp(&reference.path().join("other"), &["-O1"]);
