@@ -43,6 +43,8 @@ pub struct Heap {
     objects: Address,
     left: usize,
     count: usize,
+    /// What only that list held, when it was emptied.
+    alone: Vec<Py<PyAny>>,
     others: Vec<Address>,
     references: References,
     names: Vec<(Address, StringId)>,
@@ -62,6 +64,7 @@ impl Heap {
             objects: 0,
             left: 0,
             count: 0,
+            alone: Vec::new(),
             others: Vec::new(),
             references: References::default(),
             names: vec![UNKNOWN; NAMES_CACHED],
@@ -104,6 +107,11 @@ impl Heap {
     pub fn end(&mut self) -> State {
         self.ids.end();
         std::mem::take(&mut self.ids)
+    }
+
+    /// What the walk alone kept alive. To be dropped when it is over: objects may end with code of their own.
+    pub fn take_alone(&mut self) -> Vec<Py<PyAny>> {
+        std::mem::take(&mut self.alone)
     }
 
     fn frame(&self, object: u64) -> Option<&Frame> {
@@ -387,8 +395,8 @@ impl Embedder for Heap {
                 return Some(object);
             }
         }
-        // The walk is over; 8 bytes an object are given back.
-        object::clear_list(self.objects);
+        // All are met; 8 bytes an object are given back.
+        self.alone.extend(object::clear_list(self.objects));
         None
     }
 

@@ -102,6 +102,7 @@ impl Walker {
             .open(&beside)
             .map_err(|error| PyOSError::new_err(format!("{}: {error}", beside.display())))?;
         let written = generate(&mut self.heap, file, Options::default());
+        let _alone = self.heap.take_alone();
         ids.borrow_mut().give_back(self.heap.end());
         let finished = written.map_err(|error| error.to_string()).and_then(|(file, profile)| {
             file.sync_all().and_then(|()| std::fs::rename(&beside, &path)).map_err(|error| error.to_string())?;

@@ -139,12 +139,23 @@ pub fn list_item(list: Address, index: usize) -> Address {
     }
 }
 
-/// Empties a list: its items live on, because others hold them.
-pub fn clear_list(list: Address) {
-    // SAFETY: `list` is a list of our own that nobody iterates; every item of it was walked and is held by the heap.
-    unsafe {
-        ffi::PyList_SetSlice(pointer(list), 0, isize::MAX, std::ptr::null_mut());
-    }
+/// Empties a list without an end to any item. Those that nothing else holds are returned, to be held until the walk is over: other
+/// threads may have let go of them after the list was made.
+#[must_use]
+pub fn clear_list(list: Address) -> Vec<Py<PyAny>> {
+    // SAFETY: whoever has addresses holds the GIL.
+    let py = unsafe { Python::assume_attached() };
+    let mut alone = Vec::new();
+    list_items(list, |_, item| {
+        // SAFETY: the list holds the item; each stands in it once, so that it is the last reference if it is the only one.
+        if unsafe { ffi::Py_REFCNT(pointer(item)) } == 1 {
+            // SAFETY: as above.
+            alone.push(unsafe { Bound::from_borrowed_ptr(py, pointer(item)) }.unbind());
+        }
+    });
+    // SAFETY: `list` is a list of our own that nobody iterates, and each item has another reference.
+    unsafe { ffi::PyList_SetSlice(pointer(list), 0, isize::MAX, std::ptr::null_mut()) };
+    alone
 }
 
 /// An attribute that is an int, perhaps made for the answer.

@@ -159,6 +159,61 @@ def test_texts_are_those_of_the_objects_whatever_else_has_them():
     assert len(keyed) == 4
 
 
+def test_what_other_threads_let_go_of_lives_until_the_file_is_written():
+    # A thread that runs between the collector's list and the walk leaves objects that only the list holds.
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.heapsnapshot")
+        written = []
+
+        class Fleeting:
+            def __init__(self, number):
+                self.text = f"held by the list alone {number}"
+
+            def __del__(self):
+                written.append(os.path.exists(path))
+
+        real = gc.get_objects
+
+        def get_objects():
+            fleeting = [Fleeting(number) for number in range(100)]
+            return real() if fleeting else None
+
+        gc.get_objects = get_objects
+        try:
+            heaplab.snapshot.write(path, last=True)
+        finally:
+            gc.get_objects = real
+        assert written == [True] * 100, written
+        assert all(len(Snapshot(path).named(f"held by the list alone {number}")) == 1 for number in (0, 99))
+
+
+def test_threads_that_run_on_do_no_harm():
+    # Objects come and go in other threads up to the walk itself.
+    program = """if True:
+        import sys, threading, heaplab.snapshot
+        class Session:
+            def __init__(self, number):
+                self.parts = [{f"part {at}": [number, at]} for at in range(3)]
+        done = threading.Event()
+        def work():
+            while not done.is_set():
+                sessions = [Session(number) for number in range(200)]
+        threads = [threading.Thread(target=work) for _ in range(3)]
+        ballast = [{"a": [number]} for number in range(50_000)]
+        for thread in threads: thread.start()
+        try:
+            for _ in range(3): heaplab.snapshot.write(sys.argv[1], last=True)
+        finally:
+            done.set()
+            for thread in threads: thread.join()
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "a.heapsnapshot")
+        ran = subprocess.run([sys.executable, "-c", program, path], capture_output=True, text=True)
+        assert ran.returncode == 0, (ran.returncode, ran.stderr)
+        assert len(Snapshot(path).nodes) > 100_000
+
+
 def test_frames_are_roots_with_their_variables():
     local = Session("only a variable of this frame")
     snapshot = taken(last=True)
