@@ -62,6 +62,19 @@ impl Shared<'_> {
     }
 }
 
+/// A thread that exists. However it ends, the others learn of it: they would wait for ever for one that panicked.
+struct Presence<'a>(&'a Shared<'a>);
+
+impl Drop for Presence<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.fail(ReplayError::Threads("a thread of the driver panicked".into()));
+        }
+        self.0.alive.fetch_sub(1, Ordering::AcqRel);
+        self.0.coordinator.unpark();
+    }
+}
+
 /// A thread's place in its own instructions.
 struct Worker<'a, H> {
     lane: Lane<'a>,
@@ -202,6 +215,8 @@ fn start<'scope, 'env, H: Allocating + Clone + Send + 'scope>(
 
 /// The life of a thread: run to the goal, say so, sleep until there is another; end with the last instruction.
 fn work<H: Allocating>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
+    // Dropped after the heap.
+    let _presence = Presence(shared);
     let mut worker = Worker { lane, heap, at: 0, edge: 0 };
     let mut done = 0;
     loop {
@@ -223,9 +238,6 @@ fn work<H: Allocating>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Share
             std::thread::park();
         }
     }
-    drop(worker);
-    shared.alive.fetch_sub(1, Ordering::AcqRel);
-    shared.coordinator.unpark();
 }
 
 impl<H: Allocating + Clone + Send> Runs for Threaded<'_, H> {

@@ -331,6 +331,25 @@ fn thousands_of_short_threads_come_and_go_as_recorded() {
 }
 
 #[test]
+fn a_thread_that_panics_ends_the_cell() {
+    let heap = SharedVerified::new();
+    let poison = heap.clone();
+    assert!(
+        std::thread::spawn(move || {
+            let _held = poison.lock();
+            panic!("on purpose")
+        })
+        .join()
+        .is_err()
+    );
+    let program = program(&workload(200, 3));
+    let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
+    // Whoever takes the lock panics; nobody waits for it for ever.
+    let ended = std::panic::catch_unwind(|| cell::run_shared(heap, String::new, &program, &asked));
+    assert!(!matches!(ended, Ok(CellReport::Time(_))), "{ended:?}");
+}
+
+#[test]
 fn threads_and_one_thread_see_the_same_checkpoints() {
     let program = program(&workload(4_000, 4));
     let asked = CellRequest { threads: true, ..request(CellKind::Space) };
