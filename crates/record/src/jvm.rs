@@ -137,7 +137,8 @@ fn record_into(
 
 /// What is said of a JVM that wrote no log.
 fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
-    let mut words = stranger.arguments.join(" ");
+    // One line, whatever the words hold.
+    let mut words = stranger.arguments.join(" ").replace(char::is_control, " ");
     if let Some((at, _)) = words.char_indices().nth(COMMAND_CHARACTERS) {
         words.truncate(at);
         words.push_str("...");
@@ -193,6 +194,15 @@ mod tests {
         let said = error.to_string();
         assert!(said.contains("as no known JDK writes them; the first: line 1") && said.contains("made"), "{said}");
         assert!(!output.exists());
+    }
+
+    #[test]
+    fn a_jvm_that_was_not_recorded_is_named_in_one_line() {
+        let stranger = |word: &str| Stranger { pid: 7, arguments: vec!["java".into(), word.into()] };
+        let said = not_recorded(&stranger("a\nb\u{1b}[31m"), true);
+        assert!(said.contains("the JVM 7 (java a b [31m): ") && said.contains("--jvm-children"), "{said}");
+        let said = not_recorded(&stranger(&"é".repeat(500)), false);
+        assert!(said.contains("é...): it is older"), "{said}");
     }
 
     /// Recovered by whatever path, the link that the program's next JVM looks for stays while the program lives.

@@ -47,27 +47,35 @@ pub struct Processes {
     pub start_ticks: Box<dyn Fn(u32) -> Option<u64>>,
     /// Nanoseconds of a tick.
     pub tick_ns: u64,
-    /// What the clock of starts, which counts while the machine sleeps, is ahead of that of lines.
-    pub ahead_ns: u64,
+    /// What the clock of starts, which counts while the machine sleeps, is ahead of that of lines by now.
+    pub ahead_ns: Box<dyn Fn() -> u64>,
 }
 
 impl Processes {
     /// Those of this machine.
     pub fn real() -> Processes {
-        let now = |clock| {
-            let time = clock_gettime(clock);
-            time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
-        };
         Processes {
             start_ticks: Box::new(|pid| Stat::read(pid).map(|stat| stat.start_ticks)),
             tick_ns: 1_000_000_000 / rustix::param::clock_ticks_per_second().max(1),
-            ahead_ns: now(ClockId::Boottime).saturating_sub(now(ClockId::Monotonic)),
+            ahead_ns: Box::new(|| {
+                // In this order the difference is never too small.
+                let [monotonic, boot] = [ClockId::Monotonic, ClockId::Boottime].map(|clock| {
+                    let time = clock_gettime(clock);
+                    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+                });
+                boot.saturating_sub(monotonic)
+            }),
         }
+    }
+
+    /// The time of a line by the clock of starts.
+    fn by_starts(&self, line_ns: u64) -> u64 {
+        line_ns.saturating_add((self.ahead_ns)())
     }
 
     /// Whether a process had started when a line was written. In the tick of its start it had not: no JVM writes so soon.
     fn had_started(&self, start_ticks: u64, line_ns: u64) -> bool {
-        (start_ticks + 1).saturating_mul(self.tick_ns) <= line_ns.saturating_add(self.ahead_ns)
+        (start_ticks + 1).saturating_mul(self.tick_ns) <= self.by_starts(line_ns)
     }
 }
 
@@ -137,7 +145,7 @@ impl Notebook {
         }
         let number = pid as u32;
         // A process that is younger than the line has the pid of a JVM that is gone.
-        let is_writer = |start: &u64| start.saturating_mul(self.processes.tick_ns) <= time_ns.saturating_add(self.processes.ahead_ns);
+        let is_writer = |start: &u64| start.saturating_mul(self.processes.tick_ns) <= self.processes.by_starts(time_ns);
         let start_ticks = (self.processes.start_ticks)(number).filter(is_writer);
         let executable =
             start_ticks.and_then(|_| proc_fs::executable(number)).map_or(String::new(), |path| path.to_string_lossy().into_owned());

@@ -120,7 +120,10 @@ impl Session {
             if sampled.elapsed() >= SAMPLE {
                 sampled = Instant::now();
                 self.notebook.sample(taken != Taken::Some);
-                self.strangers.look();
+                if self.status.is_none() {
+                    // Later its pid may be that of a process that nobody here started.
+                    self.strangers.look();
+                }
                 self.control.tick();
                 progress(self.notebook.progress());
             }

@@ -107,7 +107,7 @@ fn a_pid_that_comes_again_is_another_jvm() {
     let folder = tempfile::tempdir().unwrap();
     let start = Rc::new(Cell::new(Some(100)));
     let shared = start.clone();
-    let processes = Processes { start_ticks: Box::new(move |_| shared.get()), tick_ns: TICK_NS, ahead_ns: 7 };
+    let processes = Processes { start_ticks: Box::new(move |_| shared.get()), tick_ns: TICK_NS, ahead_ns: Box::new(|| 7) };
     let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
     // No process has this pid; what is asked of it beside its start has no answer.
     let pid = u32::MAX;
@@ -139,4 +139,21 @@ fn a_pid_that_comes_again_is_another_jvm() {
     let second = [begins, "the second's first", "the second's second", "the second's third", ends];
     let rest = [begins, "the third's", ends, begins, "the fourth's", ends, begins, "the fifth's"];
     assert_eq!(words, [&first[..], &second[..], &rest[..]].concat());
+}
+
+/// The clock of starts counts while the machine sleeps, that of lines does not.
+#[test]
+fn a_jvm_that_starts_after_the_machine_slept_is_known() {
+    const TICK_NS: u64 = 10_000_000;
+    let folder = tempfile::tempdir().unwrap();
+    let (start, ahead) = (Rc::new(Cell::new(Some(100))), Rc::new(Cell::new(0)));
+    let (starts, aheads) = (start.clone(), ahead.clone());
+    let processes = Processes { start_ticks: Box::new(move |_| starts.get()), tick_ns: TICK_NS, ahead_ns: Box::new(move || aheads.get()) };
+    let mut notebook = Notebook::new(LogWriter::create(folder.path()).unwrap(), processes);
+    let mut line = |pid: u32, ticks: u64| notebook.line(format!("[{}ns][{pid}][1] text", ticks * TICK_NS).as_bytes(), true);
+    line(u32::MAX, 103);
+    ahead.set(50_000 * TICK_NS);
+    start.set(Some(50_104));
+    line(u32::MAX - 1, 106);
+    assert!(notebook.has(u32::MAX - 1, 50_104) && !notebook.has(u32::MAX - 1, 1), "its start is known");
 }
