@@ -71,7 +71,9 @@ impl Index {
     }
 
     fn ended(mut self, damage: BlockDamage) -> Index {
-        self.damage = Some(damage);
+        // Behind records of this version a block of an older one is damage: one bit tells their kinds apart.
+        let is_mixed = damage == BlockDamage::Version && !self.rings.is_empty();
+        self.damage = Some(if is_mixed { BlockDamage::Header } else { damage });
         self
     }
 
@@ -191,6 +193,23 @@ mod tests {
             let cut = Index::read(&whole[..length]).unwrap();
             assert!(cut.sound_bytes <= length as u64);
             assert_eq!(cut.damage.is_some(), cut.sound_bytes != length as u64);
+        }
+    }
+
+    #[test]
+    fn a_flipped_bit_is_no_older_version_and_costs_what_is_behind_it_only() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("events.spool");
+        let known = write_example(&path);
+        let places: Vec<BlockPlace> = known.rings.into_values().flatten().collect();
+        let mut bytes = std::fs::read(&path).unwrap();
+        for place in places {
+            let kind = place.offset as usize + 4;
+            bytes[kind] ^= 2;
+            let found = Index::read(&bytes[..]).unwrap();
+            let expected = if place.offset == 0 { BlockDamage::Version } else { BlockDamage::Header };
+            assert_eq!((found.sound_bytes, found.damage), (place.offset, Some(expected)));
+            bytes[kind] ^= 2;
         }
     }
 
