@@ -38,9 +38,13 @@ pub struct Stream {
     padded: Vec<u8>,
     length: usize,
     decoder: Decoder,
-    /// Row of `stacks` by the ring's number for it; 0: never defined.
-    nodes: Vec<u32>,
+    /// Row of `stacks` by the ring's number for it; 0: never defined. In pages, because with one table up to the largest number a damaged
+    /// ring would take megabytes for one record, and there may be many rings.
+    nodes: Vec<Option<Box<[u32; PAGE_NODES]>>>,
 }
+
+/// Numbers of a page.
+const PAGE_NODES: usize = 1024;
 
 impl Stream {
     /// The ring's blocks in `blocks`; nothing of it lies before `begin`.
@@ -86,17 +90,21 @@ impl Stream {
     /// The row of `stacks` that the ring calls `node` now; `None` where that was never said.
     #[inline]
     pub fn stack_of(&self, node: u32) -> Option<u32> {
-        if node == 0 { Some(0) } else { self.nodes.get(node as usize).copied().filter(|row| *row != 0) }
+        if node == 0 {
+            return Some(0);
+        }
+        let page = self.nodes.get(node as usize / PAGE_NODES)?.as_ref()?;
+        Some(page[node as usize % PAGE_NODES]).filter(|row| *row != 0)
     }
 
     /// From here on the ring calls the row of `stacks` so.
     #[inline]
     pub fn define(&mut self, node: u32, row: u32) {
         let node = node.min(layout::NODES_MAX) as usize;
-        if node >= self.nodes.len() {
-            self.nodes.resize((node + 1).next_power_of_two(), 0);
+        if node / PAGE_NODES >= self.nodes.len() {
+            self.nodes.resize(node / PAGE_NODES + 1, None);
         }
-        self.nodes[node] = row;
+        self.nodes[node / PAGE_NODES].get_or_insert_with(|| Box::new([0; PAGE_NODES]))[node % PAGE_NODES] = row;
     }
 
     /// The name of the mark that is current.
@@ -187,5 +195,21 @@ impl Files {
     /// Of the spool `folder`.
     pub fn open(folder: &Path) -> std::io::Result<Files> {
         Ok(Files { spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?, folder: folder.to_owned() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_nodes_take_memory_where_they_are_and_not_below() {
+        let mut stream = Stream::new(RingId::default(), Vec::new(), 0);
+        for (number, row) in [(layout::NODES_MAX - 1, 7), (1, 8), (1, 9), (u32::MAX, 10)] {
+            stream.define(number, row);
+        }
+        let rows = [0, 1, 2, layout::NODES_MAX - 2, layout::NODES_MAX - 1, layout::NODES_MAX, u32::MAX].map(|node| stream.stack_of(node));
+        assert_eq!(rows, [Some(0), Some(9), None, None, Some(7), Some(10), None]);
+        assert_eq!(stream.nodes.iter().flatten().count(), 3, "pages");
     }
 }
