@@ -125,10 +125,10 @@ fn checksum(header: &[u8; HEADER_BYTES], payload: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whether header and payload belong together.
+/// Whether header and payload belong together. A fuzzing build believes it, so that what lies behind is reached.
 pub fn verify(header: &[u8; HEADER_BYTES], payload: &[u8]) -> Result<(), BlockDamage> {
     let stated = u32::from_le_bytes([header[60], header[61], header[62], header[63]]);
-    if checksum(header, payload) == stated { Ok(()) } else { Err(BlockDamage::Checksum) }
+    if cfg!(fuzzing) || checksum(header, payload) == stated { Ok(()) } else { Err(BlockDamage::Checksum) }
 }
 
 #[cfg(test)]
