@@ -13,7 +13,7 @@ use std::time::Duration;
 const SPINS: u32 = 100;
 /// Looks, the processor given away between them, before the thread sleeps.
 const YIELDS: u32 = 16;
-/// How long it sleeps at most before it looks whether another thread failed.
+/// A failure wakes nobody, so sleepers look for one this often.
 const SLEEP: Duration = Duration::from_millis(50);
 /// Somebody sleeps until the counter changes.
 const SLEEPERS: u64 = 1 << 63;
@@ -21,11 +21,13 @@ const SLEEPERS: u64 = 1 << 63;
 /// The published numbers, by slot.
 pub(super) struct Order {
     published: Pages<AtomicU64>,
+    /// How long who waits sleeps at most before it looks whether another thread failed.
+    sleep: Duration,
 }
 
 impl Order {
     pub(super) fn new(slots: usize) -> std::io::Result<Order> {
-        Ok(Order { published: Pages::zeroed(slots)? })
+        Ok(Order { published: Pages::zeroed(slots)?, sleep: SLEEP })
     }
 
     /// Instruction `number` on `slot` is done.
@@ -62,7 +64,7 @@ impl Order {
             let marked = value | SLEEPERS;
             if value == marked || counter.compare_exchange(value, marked, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 // It returns at once if the number was published in between.
-                system::sleep_while(counter, marked, SLEEP);
+                system::sleep_while(counter, marked, self.sleep);
             }
         }
     }
@@ -81,7 +83,9 @@ mod tests {
 
     #[test]
     fn sleepers_are_woken_by_each_number_in_turn() {
-        let (order, failed) = (Order::new(2).unwrap(), AtomicBool::new(false));
+        // Who is not woken sleeps on: the test would not end.
+        let order = Order { sleep: Duration::from_secs(1 << 20), ..Order::new(2).unwrap() };
+        let failed = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for number in 1..=8 {
                 let (order, failed) = (&order, &failed);
@@ -90,6 +94,9 @@ mod tests {
                     assert!(order.wait(0, 9 - number, failed));
                     order.publish(0, 10 - number);
                 });
+            }
+            while order.published[0].load(Ordering::Relaxed) & SLEEPERS == 0 {
+                std::thread::yield_now();
             }
             order.publish(0, 1);
         });
