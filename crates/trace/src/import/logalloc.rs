@@ -56,7 +56,7 @@ fn parse<'a>(line: &Line<'a>) -> Result<Call<'a>, TraceError> {
     let close = text.iter().rposition(|byte| *byte == b')').filter(|close| *close > open).ok_or_else(expected)?;
     // glibc prints a null pointer as "(nil)", whose bracket is the last one.
     let nil = text.ends_with(b"=(nil)");
-    let close = if nil { text.len() - b"=(nil)".len() - 1 } else { close };
+    let close = if nil { (text.len() - b"=(nil)".len()).checked_sub(1).ok_or_else(expected)? } else { close };
     if text.get(close) != Some(&b')') || close < open {
         return Err(expected());
     }

@@ -142,6 +142,14 @@ fn odd_calls_of_logalloc() {
 }
 
 #[test]
+fn a_null_pointer_alone_is_no_call_of_logalloc() {
+    for text in ["9 =(nil)\n", "9 9 =(nil)\n", "9 )=(nil)\n", "9 (=(nil)\n"] {
+        let error = import(text.as_bytes(), Some(Format::Logalloc), &Options::default(), &mut Vec::<Event>::new()).unwrap_err().to_string();
+        assert!(error.contains("a line of logalloc"), "{text:?}: {error}");
+    }
+}
+
+#[test]
 fn memory_replay_with_and_without_times() {
     let plain = "186: malloc 0xb6038060 20\n186: calloc 0xb609f080 32 4\n187: realloc 0xb609f180 0xb609f080 12\n\
                  186: memalign 0x85423660 16 104\n187: free 0xb609f180\n187: thread_done 0x0\n";
