@@ -4,12 +4,12 @@
 //! refers to. That place is filled last, so that it holds as little as it can.
 
 use super::attributes::Layout;
-use super::ids::{State, Young};
+use super::ids::Young;
 use super::object::{self, Address, FRAMES, OTHER, ROOT, address, entries, is_tracked, list_items, tuple_items, type_of, word_at};
 use super::references::References;
 use super::text;
 use super::types::{Kind, Types};
-use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, OwnTexts, Position};
+use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, ObjectIds, OwnTexts, Position};
 use heaplab_snapshot::names::StringId;
 use heaplab_snapshot::write::{EdgeName, edge_type, node_type};
 use pyo3::prelude::*;
@@ -38,11 +38,10 @@ pub struct Heap {
     roots: Vec<(Vec<u8>, Address)>,
     frames: Vec<Frame>,
     scripts: HashMap<Vec<u8>, u64>,
-    ids: State,
+    ids: ObjectIds,
     /// The collector's list, as a Python list, and how far it has been looked through from its end.
     objects: Address,
     left: usize,
-    count: usize,
     /// What only that list held, when it was emptied.
     alone: Vec<Py<PyAny>>,
     others: Vec<Address>,
@@ -60,10 +59,9 @@ impl Heap {
             roots: Vec::new(),
             frames: Vec::new(),
             scripts: HashMap::new(),
-            ids: State::default(),
+            ids: ObjectIds::default(),
             objects: 0,
             left: 0,
-            count: 0,
             alone: Vec::new(),
             others: Vec::new(),
             references: References::default(),
@@ -95,16 +93,15 @@ impl Heap {
     }
 
     /// Before the walk.
-    pub fn begin(&mut self, objects: &Bound<'_, PyList>, ids: State, remember: bool) {
+    pub fn begin(&mut self, objects: &Bound<'_, PyList>, ids: ObjectIds, remember: bool) {
         self.objects = address(objects);
-        self.count = objects.len();
-        self.left = self.count;
+        self.left = objects.len();
         self.ids = ids;
         self.ids.begin(remember);
     }
 
     /// After it.
-    pub fn end(&mut self) -> State {
+    pub fn end(&mut self) -> ObjectIds {
         self.ids.end();
         std::mem::take(&mut self.ids)
     }
@@ -377,8 +374,8 @@ impl Embedder for Heap {
         ROOT
     }
 
-    fn object_count_hint(&self) -> usize {
-        self.count
+    fn numbered_by_address(&self) -> bool {
+        true
     }
 
     fn last(&mut self) -> Option<u64> {

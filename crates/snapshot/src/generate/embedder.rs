@@ -85,6 +85,13 @@ pub trait Embedder {
         false
     }
 
+    /// Whether handles are addresses of objects in memory, and the nodes after the root may stand in any order. They are then numbered by address, and what is
+    /// kept of each object is less than a byte instead of 15; [`Embedder::targets`] and [`Embedder::position`] are asked in the second phase, the former
+    /// once more than otherwise.
+    fn numbered_by_address(&self) -> bool {
+        false
+    }
+
     /// The object that holds what nobody refers to, if there is one. It must be reached from the root; its references are asked for when all else has been
     /// walked.
     fn last(&mut self) -> Option<u64> {

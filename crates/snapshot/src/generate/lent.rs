@@ -8,7 +8,7 @@
 //! Numbers are given before the first row: distinct texts stand in buckets by their hash, each as the ordinal of an object that has it, and a text's number is its
 //! place in that list. Bits that ordinals do not need hold some of the hash, so that another object's text is seldom read in vain.
 
-use super::IdentityMap;
+use super::numbering::Numbering;
 use crate::names::{Hash, StringId};
 
 /// Reads the texts of objects.
@@ -39,14 +39,14 @@ pub(super) struct Lent {
 
 impl Lent {
     /// Reads the texts of all objects: once to count, once to find equal ones.
-    pub(super) fn new(texts: Box<dyn OwnTexts>, identity: &IdentityMap) -> Lent {
+    pub(super) fn new(texts: Box<dyn OwnTexts>, identity: &Numbering) -> Lent {
         let bucket_bits = (identity.len() / BUCKET_OBJECTS).checked_ilog2().unwrap_or(0);
         let ordinal_bits = usize::BITS - identity.len().leading_zeros();
         let starts = vec![0; (1 << bucket_bits) + 1];
         let mut lent = Lent { texts, starts, bucket_bits, entries: Vec::new(), ordinal_bits: ordinal_bits.min(32) };
         let mut text = Vec::new();
-        for ordinal in 0..identity.len() {
-            if let Some(hash) = lent.hash_of(identity.object(ordinal), &mut text) {
+        for object in identity.objects() {
+            if let Some(hash) = lent.hash_of(object, &mut text) {
                 let bucket = lent.bucket(hash);
                 lent.starts[bucket + 1] += 1;
             }
@@ -56,8 +56,8 @@ impl Lent {
         }
         lent.entries = vec![FREE; lent.starts.last().copied().unwrap_or(0) as usize];
         let mut other = Vec::new();
-        for ordinal in 0..identity.len() {
-            let Some(hash) = lent.hash_of(identity.object(ordinal), &mut text) else { continue };
+        for (ordinal, object) in identity.objects().enumerate() {
+            let Some(hash) = lent.hash_of(object, &mut text) else { continue };
             if let Place::Free(at) = lent.place(hash, &text, identity, &mut other) {
                 lent.entries[at] = lent.tag(hash) | (ordinal as u32 + 1);
             }
@@ -97,7 +97,7 @@ impl Lent {
     }
 
     /// The number of a text; `other` is room to read into.
-    pub(super) fn find(&self, text: &[u8], identity: &IdentityMap, other: &mut Vec<u8>) -> Option<StringId> {
+    pub(super) fn find(&self, text: &[u8], identity: &Numbering, other: &mut Vec<u8>) -> Option<StringId> {
         match self.place(HASH.of(text), text, identity, other) {
             Place::Of(at) => Some(StringId(at as u32)),
             Place::Free(_) | Place::Full => None,
@@ -105,7 +105,7 @@ impl Lent {
     }
 
     /// Appends the texts in the order of their numbers: to be called with one after the other. False if one is another by now.
-    pub(super) fn reader<'a>(&'a self, identity: &'a IdentityMap) -> impl FnMut(StringId, &mut Vec<u8>) -> bool + 'a {
+    pub(super) fn reader<'a>(&'a self, identity: &'a Numbering) -> impl FnMut(StringId, &mut Vec<u8>) -> bool + 'a {
         let mut bucket = 0;
         move |number, out| {
             while self.starts[bucket + 1] <= number.0 {
@@ -123,7 +123,7 @@ impl Lent {
         self.texts.append(object, text).then(|| HASH.of(text))
     }
 
-    fn place(&self, hash: u32, text: &[u8], identity: &IdentityMap, other: &mut Vec<u8>) -> Place {
+    fn place(&self, hash: u32, text: &[u8], identity: &Numbering, other: &mut Vec<u8>) -> Place {
         let (bucket, tag, mask) = (self.bucket(hash), self.tag(hash), self.ordinal_mask());
         for at in self.starts[bucket] as usize..self.starts[bucket + 1] as usize {
             let entry = self.entries[at];

@@ -6,19 +6,23 @@
 //! Deviation: V8 keeps entries, edges and names of the whole heap between the phases, 12 times the heap at its peak. Here the heap is walked twice: generation numbers the
 //! objects ([`IdentityMap`]) and counts their edges, because a node's `edge_count` stands in the file before any edge; serialization walks again
 //! and writes rows as they come. Between the phases stands a byte an object besides the identity map, and 16 an object that has a place in the
-//! source. Names are therefore asked for in the second phase; [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
+//! source; where the order of nodes does not matter, less than a byte in all ([`Embedder::numbered_by_address`]). Names are therefore asked for in the second phase; [`Options::names_in_generation`] asks in the first too, as V8 does, so that its times can be
 //! compared phase by phase. V8 copies every name; here texts that the heap's objects are themselves may be lent ([`Embedder::own_texts`]).
 
 mod counts;
 mod embedder;
 mod identity;
+mod ids;
 mod lent;
 mod line_ends;
+mod numbering;
+mod pages;
 mod passes;
 mod profile;
 
 pub use embedder::{Description, EdgeSink, Embedder, NameSink, Position};
 pub use identity::IdentityMap;
+pub use ids::ObjectIds;
 pub use lent::OwnTexts;
 pub use line_ends::{LineEnds, Positions};
 pub use profile::Profile;
@@ -120,7 +124,7 @@ impl Generator<'_> {
     pub fn run<W: Write>(mut self, embedder: &mut impl Embedder, sink: W) -> Result<(W, Profile), GenerateError> {
         let mut profile = Profile::default();
         let mut strings = StringsStorage::new(self.options.hash);
-        let walked = self.walk(embedder, &mut strings, &mut profile)?;
+        let mut walked = self.walk(embedder, &mut strings, &mut profile)?;
         profile.generation_names = strings.counters();
         strings.reset_counters();
 
@@ -131,9 +135,11 @@ impl Generator<'_> {
             strings = StringsStorage::with_lent(self.options.hash, lent.len());
         }
         let mut writer = Writer::with_strings(sink, embedder.layout(), counts, strings)?;
-        self.write_nodes(embedder, &walked, lent.as_ref(), &mut writer)?;
+        self.write_nodes(embedder, &mut walked, lent.as_ref(), &mut writer)?;
         let nodes_end = Instant::now();
         profile.nodes_time = nodes_end - start;
+        (profile.source_bytes, profile.locations) = (walked.scripts.scanned_bytes, walked.locations.len());
+        profile.kept_bytes = walked.kept_bytes();
         self.write_edges(embedder, &walked, lent.as_ref(), &mut writer)?;
         profile.edges_time = nodes_end.elapsed();
         let edges_end = Instant::now();

@@ -1,9 +1,10 @@
 //! The passes of a generator: the walk that numbers and counts, and the two that write.
 
 use super::counts::EdgeCounts;
-use super::identity::{IdentityMap, ROUND};
+use super::identity::ROUND;
 use super::lent::Lent;
 use super::line_ends::{Positions, Scripts};
+use super::numbering::Numbering;
 use super::{Description, EdgeSink, Embedder, GenerateError, Generator, NameSink, PROGRESS_OBJECTS, Position, Profile, Progress, Step};
 use crate::names::{StringId, StringsFull, StringsStorage};
 use crate::write::{EdgeName, Node, Writer};
@@ -20,10 +21,19 @@ pub(super) struct Place {
 
 /// What the first phase leaves to the second.
 pub(super) struct Walked {
-    pub(super) identity: IdentityMap,
-    edge_counts: EdgeCounts,
+    pub(super) identity: Numbering,
+    /// None where objects were not numbered yet when they were walked: then they are counted again.
+    edge_counts: Option<EdgeCounts>,
     pub(super) edges: u64,
     pub(super) locations: Vec<Place>,
+    pub(super) scripts: Scripts,
+}
+
+impl Walked {
+    /// Besides the identity map.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.edge_counts.as_ref().map_or(0, EdgeCounts::memory_bytes) + self.locations.len() * size_of::<Place>()
+    }
 }
 
 /// References wait here until there are enough to look up together.
@@ -38,40 +48,29 @@ impl Generator<'_> {
         profile: &mut Profile,
     ) -> Result<Walked, GenerateError> {
         let start = Instant::now();
-        let mut scripts = self.prepare_scripts(embedder, profile);
+        let scripts = self.prepare_scripts(embedder, profile);
         profile.line_ends_time = start.elapsed();
 
         let start = Instant::now();
         let hint = embedder.object_count_hint().min(u32::MAX as usize);
-        let mut identity = IdentityMap::with_capacity(hint);
-        let mut too_many = identity.add(embedder.root()).is_none();
-        embedder.objects(&mut |object| too_many |= identity.add(object).is_none());
-        let edge_counts = EdgeCounts::with_capacity(hint);
-        let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new() };
+        let by_address = embedder.numbered_by_address();
+        let mut identity = Numbering::new(embedder.root(), by_address, hint);
+        let mut too_many = false;
+        embedder.objects(&mut |object| too_many |= !identity.add(object));
+        let edge_counts = (!by_address).then(|| EdgeCounts::with_capacity(hint));
+        let mut walked = Walked { identity, edge_counts, edges: 0, locations: Vec::new(), scripts };
         let follow = !embedder.names_all_objects();
         let mut discovery = Discovery { pending: Vec::with_capacity(PENDING), found: vec![0; PENDING], too_many, follow };
         let last = embedder.last();
         let mut last_ordinal = None;
-        loop {
-            let ordinal = walked.edge_counts.len();
-            if ordinal == walked.identity.len() {
-                discovery.resolve(&mut walked.identity);
-                if ordinal == walked.identity.len() {
-                    let unmet = if discovery.follow { embedder.unmet(&|object| walked.identity.find(object).is_some()) } else { None };
-                    match unmet {
-                        Some(object) => discovery.meet(object, &mut walked.identity),
-                        None => break,
-                    }
-                    continue;
-                }
-            }
-            let object = walked.identity.object(ordinal);
+        for ordinal in 0.. {
+            let Some(object) = discovery.next(embedder, &mut walked.identity) else { break };
             if Some(object) == last {
                 last_ordinal = Some(ordinal);
-                walked.edge_counts.push(0);
+                walked.edge_counts.iter_mut().for_each(|counts| counts.push(0));
                 continue;
             }
-            self.walk_object(ordinal, object, embedder, &mut walked, &mut discovery, &mut scripts)?;
+            self.walk_object(ordinal, object, embedder, &mut walked, &mut discovery)?;
             if self.options.names_in_generation {
                 let mut names = Named { strings, lent: None, full: None };
                 embedder.describe(object, &mut names);
@@ -85,18 +84,17 @@ impl Generator<'_> {
         if let (Some(ordinal), Some(object)) = (last_ordinal, last) {
             let mut count = 0u64;
             embedder.targets(object, &mut |_| count += 1);
-            walked.edge_counts.set(ordinal, u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
+            let small = u32::try_from(count).map_err(|_| GenerateError::TooMany)?;
+            walked.edge_counts.iter_mut().for_each(|counts| counts.set(ordinal, small));
             walked.edges += count;
         }
         if discovery.too_many {
             return Err(GenerateError::TooMany);
         }
+        walked.identity.number();
         profile.walk_time = start.elapsed();
         (profile.nodes, profile.edges) = (walked.identity.len() as u64, walked.edges);
-        profile.source_bytes = scripts.scanned_bytes;
-        profile.locations = walked.locations.len();
         profile.identity_bytes = walked.identity.memory_bytes();
-        profile.kept_bytes = walked.edge_counts.memory_bytes() + walked.locations.len() * size_of::<Place>();
         Ok(walked)
     }
 
@@ -114,7 +112,7 @@ impl Generator<'_> {
         scripts
     }
 
-    /// One object of the walk: its references are counted and met, its place is found.
+    /// One object of the walk: its references are counted and met; its place is found if its ordinal is known.
     fn walk_object(
         &mut self,
         ordinal: usize,
@@ -122,17 +120,17 @@ impl Generator<'_> {
         embedder: &mut impl Embedder,
         walked: &mut Walked,
         discovery: &mut Discovery,
-        scripts: &mut Scripts,
     ) -> Result<(), GenerateError> {
         let mut count = 0u64;
         embedder.targets(object, &mut |target| {
             count += 1;
             discovery.meet(target, &mut walked.identity);
         });
-        walked.edge_counts.push(u32::try_from(count).map_err(|_| GenerateError::TooMany)?);
+        let small = u32::try_from(count).map_err(|_| GenerateError::TooMany)?;
         walked.edges += count;
-        if let Some(position) = embedder.position(object) {
-            walked.locations.extend(place(embedder, scripts, ordinal as u32, position));
+        if let Some(counts) = &mut walked.edge_counts {
+            counts.push(small);
+            locate(ordinal, object, embedder, &mut walked.scripts, &mut walked.locations);
         }
         Ok(())
     }
@@ -141,20 +139,29 @@ impl Generator<'_> {
     pub(super) fn write_nodes<W: Write>(
         &mut self,
         embedder: &mut impl Embedder,
-        walked: &Walked,
+        walked: &mut Walked,
         lent: Option<&Lent>,
         writer: &mut Writer<W>,
     ) -> Result<(), GenerateError> {
         let mut text = Vec::new();
-        for (ordinal, edge_count) in walked.edge_counts.iter().enumerate() {
-            let lent = lent.map(|lent| Lookup { lent, identity: &walked.identity, text: &mut text });
+        let Walked { identity, edge_counts, locations, scripts, .. } = walked;
+        let mut counted = edge_counts.as_ref().map(EdgeCounts::iter);
+        for (ordinal, object) in identity.objects().enumerate() {
+            let edge_count = match &mut counted {
+                Some(counted) => u64::from(counted.next().unwrap_or(0)),
+                None => {
+                    locate(ordinal, object, embedder, scripts, locations);
+                    let mut count = 0;
+                    embedder.targets(object, &mut |_| count += 1);
+                    count
+                }
+            };
+            let lent = lent.map(|lent| Lookup { lent, identity, text: &mut text });
             let mut names = Named { strings: writer.strings(), lent, full: None };
-            let Description { node_type, name, id, self_size, trace_node_id, detachedness } =
-                embedder.describe(walked.identity.object(ordinal), &mut names);
+            let Description { node_type, name, id, self_size, trace_node_id, detachedness } = embedder.describe(object, &mut names);
             names.full.map_or(Ok(()), Err)?;
-            let edge_count = u64::from(edge_count);
             writer.node(&Node { node_type, name, id, self_size, edge_count, trace_node_id, detachedness })?;
-            self.tell(Step::Nodes, ordinal, walked);
+            self.tell(Step::Nodes, ordinal, identity);
         }
         Ok(())
     }
@@ -179,26 +186,37 @@ impl Generator<'_> {
             found: vec![0; PENDING],
             failed: None,
         };
-        for (ordinal, first) in walked.edge_counts.iter().enumerate() {
+        let mut counted = walked.edge_counts.as_ref().map(EdgeCounts::iter);
+        for (ordinal, object) in walked.identity.objects().enumerate() {
             (edges.from, edges.count) = (ordinal as u32, 0);
-            embedder.references(walked.identity.object(ordinal), &mut edges);
+            embedder.references(object, &mut edges);
             let second = edges.count;
             if let Some(failed) = edges.failed.take() {
                 return Err(failed);
             }
-            if u64::from(first) != second {
+            // Where counts were not kept, the writer finds that the sum is another.
+            if let Some(first) = counted.as_mut().and_then(Iterator::next)
+                && u64::from(first) != second
+            {
                 return Err(GenerateError::References { ordinal, first, second });
             }
-            self.tell(Step::Edges, ordinal, walked);
+            self.tell(Step::Edges, ordinal, &walked.identity);
         }
         edges.write_rows();
         edges.failed.map_or(Ok(()), Err)
     }
 
-    fn tell(&mut self, step: Step, ordinal: usize, walked: &Walked) {
+    fn tell(&mut self, step: Step, ordinal: usize, identity: &Numbering) {
         if ordinal.is_multiple_of(PROGRESS_OBJECTS) {
-            (self.progress)(Progress { step, done: ordinal as u64, of: walked.identity.len() as u64 });
+            (self.progress)(Progress { step, done: ordinal as u64, of: identity.len() as u64 });
         }
+    }
+}
+
+/// Where an object stands in the source, if it stands there.
+fn locate(ordinal: usize, object: u64, embedder: &mut impl Embedder, scripts: &mut Scripts, locations: &mut Vec<Place>) {
+    if let Some(position) = embedder.position(object) {
+        locations.extend(place(embedder, scripts, ordinal as u32, position));
     }
 }
 
@@ -226,7 +244,7 @@ struct Discovery {
 
 impl Discovery {
     #[inline]
-    fn meet(&mut self, target: u64, identity: &mut IdentityMap) {
+    fn meet(&mut self, target: u64, identity: &mut Numbering) {
         if !self.follow {
             return;
         }
@@ -236,22 +254,31 @@ impl Discovery {
         }
     }
 
-    /// Numbers those that are new, in the order in which they were met.
-    fn resolve(&mut self, identity: &mut IdentityMap) {
-        identity.find_all(&self.pending, &mut self.found[..self.pending.len()]);
-        for (target, found) in self.pending.iter().zip(&self.found) {
-            if *found == u32::MAX {
-                self.too_many |= identity.add(*target).is_none();
-            }
-        }
+    /// Adds those that are new, in the order in which they were met.
+    fn resolve(&mut self, identity: &mut Numbering) {
+        self.too_many |= !identity.add_all(&self.pending, &mut self.found[..self.pending.len()]);
         self.pending.clear();
+    }
+
+    /// The next object to be walked, if any is left.
+    fn next(&mut self, embedder: &mut impl Embedder, identity: &mut Numbering) -> Option<u64> {
+        loop {
+            if let Some(object) = identity.next_to_walk() {
+                return Some(object);
+            }
+            if self.pending.is_empty() {
+                let unmet = if self.follow { embedder.unmet(&|object| identity.contains(object)) } else { None };
+                self.pending.push(unmet?);
+            }
+            self.resolve(identity);
+        }
     }
 }
 
 /// Texts that the heap's objects lend, to be looked for before a name is copied.
 struct Lookup<'a> {
     lent: &'a Lent,
-    identity: &'a IdentityMap,
+    identity: &'a Numbering,
     text: &'a mut Vec<u8>,
 }
 
@@ -288,7 +315,7 @@ impl EdgeSink for Named<'_> {
 struct Edges<'a, W> {
     writer: &'a mut Writer<W>,
     lent: Option<Lookup<'a>>,
-    identity: &'a IdentityMap,
+    identity: &'a Numbering,
     from: u32,
     count: u64,
     rows: Vec<(u32, u8, EdgeName)>,

@@ -20,6 +20,8 @@ struct Lists {
     unmet: Vec<usize>,
     /// Whether all objects are named, and not only the root.
     all: bool,
+    /// Whether nodes stand in the order of addresses.
+    by_address: bool,
 }
 
 const BASE: u64 = 0x7f12_0000_0000;
@@ -45,6 +47,10 @@ impl Embedder for Lists {
 
     fn names_all_objects(&self) -> bool {
         self.all
+    }
+
+    fn numbered_by_address(&self) -> bool {
+        self.by_address
     }
 
     fn last(&mut self) -> Option<u64> {
@@ -128,21 +134,36 @@ fn objects_stand_in_the_order_in_which_they_were_met() {
 
 #[test]
 fn a_heap_that_names_its_objects_is_not_searched() {
-    let references = vec![vec![2], vec![0], vec![]];
-    let mut heap = Lists { references, all: true, ..Lists::default() };
+    for by_address in [false, true] {
+        let references = vec![vec![2], vec![0], vec![]];
+        let mut heap = Lists { references, all: true, by_address, ..Lists::default() };
+        let (file, profile) = made(&mut heap, Options::default());
+        assert_eq!((profile.nodes, profile.edges), (3, 2), "object 1 is met by nobody");
+        assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2]).collect::<Vec<_>>(), [12, 0]);
+    }
+}
+
+#[test]
+fn objects_stand_by_address_where_the_order_does_not_matter() {
+    let references = vec![vec![3, 1], vec![0, 1], vec![], vec![2]];
+    let mut heap = Lists { references, by_address: true, ..Lists::default() };
     let (file, profile) = made(&mut heap, Options::default());
-    assert_eq!((profile.nodes, profile.edges), (3, 2), "object 1 is met by nobody");
-    assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2]).collect::<Vec<_>>(), [12, 0]);
+    let ids: Vec<u64> = rows(&file, "nodes", 6).iter().map(|row| row[2]).collect();
+    assert_eq!(ids, [1, 3, 5, 7]);
+    assert_eq!(rows(&file, "edges", 3).iter().map(|edge| edge[2] / 6).collect::<Vec<_>>(), [3, 1, 0, 1, 2]);
+    assert_eq!((profile.nodes, profile.edges, profile.kept_bytes), (4, 5, 0), "edges are counted again");
 }
 
 #[test]
 fn what_nobody_refers_to_is_held_by_the_last() {
-    let references = vec![vec![1, 2], vec![], vec![], vec![4], vec![3], vec![], vec![5]];
-    let mut heap = Lists { references, last: Some(1), ..Lists::default() };
-    let (file, profile) = made(&mut heap, Options::default());
-    // 6 holds 5; of 4 and 3 the one asked for first holds the other.
-    assert_eq!((heap.unmet, profile.nodes, profile.edges), (vec![6, 4], 7, 7));
-    assert_eq!(rows(&file, "nodes", 6)[1][4], 2);
+    for by_address in [false, true] {
+        let references = vec![vec![1, 2], vec![], vec![], vec![4], vec![3], vec![], vec![5]];
+        let mut heap = Lists { references, last: Some(1), by_address, ..Lists::default() };
+        let (file, profile) = made(&mut heap, Options::default());
+        // 6 holds 5; of 4 and 3 the one asked for first holds the other.
+        assert_eq!((heap.unmet, profile.nodes, profile.edges), (vec![6, 4], 7, 7));
+        assert_eq!(rows(&file, "nodes", 6)[1][4], 2);
+    }
 }
 
 #[test]
@@ -153,7 +174,12 @@ fn a_heap_that_changes_is_refused() {
         generate(&mut heap, Vec::new(), Options::default()),
         Err(GenerateError::References { ordinal: 1, first: 1, second: 2 })
     ));
-    let mut heap = Lists { references, wrong_target: true, ..Lists::default() };
+    let mut heap = Lists { references: references.clone(), wrong_target: true, ..Lists::default() };
+    assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Unmet { ordinal: 0 })));
+    // Counts that were not kept are the writer's to hold against each other.
+    let mut heap = Lists { references: references.clone(), growing: Some(1), by_address: true, ..Lists::default() };
+    assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Write(WriteError::Count { .. }))));
+    let mut heap = Lists { references, wrong_target: true, by_address: true, ..Lists::default() };
     assert!(matches!(generate(&mut heap, Vec::new(), Options::default()), Err(GenerateError::Unmet { ordinal: 0 })));
 }
 
@@ -186,6 +212,10 @@ fn a_script_is_looked_at_once_or_once_a_function() {
     assert_eq!(once, each);
     // Offset 30 is 18 bytes into the second line, whose 19 bytes begin at 12.
     assert_eq!(rows(&once, "locations", 4)[2], [18, 4, 1, 18]);
+    heap.by_address = true;
+    let (by_address, profile) = made(&mut heap, Options::default());
+    assert_eq!((profile.source_bytes, profile.locations, profile.scripts), (length, closures, 1));
+    assert_eq!(by_address, once, "the order is the same here");
 }
 
 #[test]
@@ -200,10 +230,10 @@ fn the_profile_is_readable() {
 
 proptest! {
     #[test]
-    fn every_heap_comes_back(lists in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..8), 1..120), all: bool) {
+    fn every_heap_comes_back(lists in prop::collection::vec(prop::collection::vec(any::<prop::sample::Index>(), 0..8), 1..120), all: bool, by_address: bool) {
         let count = lists.len();
         let references: Vec<Vec<usize>> = lists.iter().map(|list| list.iter().map(|target| target.index(count)).collect()).collect();
-        let mut heap = Lists { references: references.clone(), ..Lists::default() };
+        let mut heap = Lists { references: references.clone(), by_address, ..Lists::default() };
         let options = Options { names_in_generation: all, ..Options::default() };
         let (bytes, profile) = generate(&mut heap, Vec::new(), options).unwrap();
         let file: Value = serde_json::from_slice(&bytes).unwrap();
@@ -237,8 +267,8 @@ proptest! {
     }
 
     #[test]
-    fn wide_objects_pass_in_pieces(width in 200usize..2000) {
-        let mut heap = Lists { references: vec![(0..=width).collect()], ..Lists::default() };
+    fn wide_objects_pass_in_pieces(width in 200usize..2000, by_address: bool) {
+        let mut heap = Lists { references: vec![(0..=width).collect()], by_address, ..Lists::default() };
         heap.references.resize(width + 1, vec![0]);
         let (file, profile) = made(&mut heap, Options::default());
         prop_assert_eq!(profile.edges as usize, 2 * width + 1);

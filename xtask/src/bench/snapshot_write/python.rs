@@ -13,6 +13,9 @@ const HEAPS: [(&str, &str); 4] = [
     ("1 M distinct integers", "kept = [1_000_000 + number for number in range(1_000_000)]"),
 ];
 
+/// What `write` is told: nothing, so that ids are kept for the next snapshot, or that none follows.
+const WAYS: [(&str, &str); 2] = [("as it is by default", "{}"), ("as the last", r#"{"last": true}"#)];
+
 const DOCUMENTS: &str = r#"
 import json
 class Session:
@@ -35,7 +38,7 @@ def status(key):
 const END: &str = r#"
 before = status("VmRSS")
 start, start_cpu = time.perf_counter(), time.process_time()
-result = heaplab.snapshot.write(sys.argv[1], last=True)
+result = heaplab.snapshot.write(sys.argv[1], **json.loads(sys.argv[2]))
 cpu = time.process_time() - start_cpu
 print(json.dumps({"s": time.perf_counter() - start, "cpu": cpu, "before": before, "peak": status("VmHWM"), **result}))
 "#;
@@ -51,21 +54,31 @@ pub fn run() -> Result<()> {
     let path = folder.path().join("a.heapsnapshot");
     for (name, heap) in HEAPS {
         let program = format!("{START}\n{heap}\n{END}");
-        let output = Command::new(&python).args(["-c", &program]).arg(&path).current_dir(folder.path()).output()?;
-        anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
-        let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
-        let nodes = number("nodes")?;
-        println!(
-            "CPython, {name}: {nodes} objects, {} references, {} strings, {} bytes, resident {} kB before",
-            number("edges")?,
-            number("strings")?,
-            number("bytes")?,
-            number("before")?
-        );
-        row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
-        println!("{:<64} {:9.2} s", "of that the process's own CPU", number("cpu")? * 1e6 / nodes);
-        row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
+        for (way, arguments) in WAYS {
+            one(
+                &format!("{name}, {way}"),
+                Command::new(&python).args(["-c", &program]).arg(&path).arg(arguments).current_dir(folder.path()),
+            )?;
+        }
     }
+    Ok(())
+}
+
+fn one(name: &str, program: &mut Command) -> Result<()> {
+    let output = program.output()?;
+    anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
+    let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
+    let nodes = number("nodes")?;
+    println!(
+        "CPython, {name}: {nodes} objects, {} references, {} strings, {} bytes, resident {} kB before",
+        number("edges")?,
+        number("strings")?,
+        number("bytes")?,
+        number("before")?
+    );
+    row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
+    println!("{:<64} {:9.2} s", "of that the process's own CPU", number("cpu")? * 1e6 / nodes);
+    row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
     Ok(())
 }
