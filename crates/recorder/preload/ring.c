@@ -346,13 +346,13 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
     if (!recorder_ready() || load_relaxed(&recorder.cut))
         return NULL;
     if (t->ring && recorder.process->alive) {
-        if (!t->limit) {
-            if (!abandoned(t, frame))
-                return NULL;
+        bool left = !t->limit;
+        if (left && !abandoned(t, frame))
+            return NULL;
+        close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
+        if (left) {
             t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
             t->nested_busy = false;
-        } else {
-            close_ring(t, frame);
         }
         if (t->head + words > t->held_limit && !wait_for_room(t, words)) {
             errno = error;
