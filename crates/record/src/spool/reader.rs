@@ -219,10 +219,17 @@ mod tests {
         let path = folder.path().join("events.spool");
         let mut writer = SpoolWriter::create(&path).unwrap();
         writer.note(&Note::Loss { text: String::from("first") }).unwrap();
-        writer.limit(writer.bytes() + 10);
-        assert!(writer.note(&Note::Loss { text: String::from("second") }).is_err());
+        for room in [10, HEADER_BYTES as u64 + 5] {
+            writer.limit(writer.bytes() + room);
+            assert!(writer.note(&Note::Loss { text: String::from("second") }).is_err());
+            let index = SpoolFile::open(&path).unwrap().index().unwrap();
+            assert_eq!((index.notes.len(), index.damage), (1, None));
+        }
+        writer.limit(u64::MAX);
+        writer.note(&Note::Loss { text: String::from("what fits again follows the last whole block") }).unwrap();
         let index = SpoolFile::open(&path).unwrap().index().unwrap();
-        assert_eq!((index.notes.len(), index.damage), (1, None));
+        assert_eq!((index.notes.len(), index.damage), (2, None));
+        assert_eq!(index, writer.into_index());
     }
 
     proptest! {

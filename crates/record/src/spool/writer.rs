@@ -7,7 +7,7 @@ use super::note::Note;
 use super::reader::Index;
 use super::record::Encoder;
 use std::fs::File;
-use std::io::{self, IoSlice, Write};
+use std::io::{self, IoSlice, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// The writing end of a spool.
@@ -76,16 +76,18 @@ impl SpoolWriter {
     fn append(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {
         let head = header.to_bytes(payload);
         let total = HEADER_BYTES + payload.len();
-        let outcome = if self.bytes() + total as u64 > self.limit_bytes {
-            Err(io::ErrorKind::StorageFull.into())
-        } else {
-            self.write_both(&head, payload)
-        };
+        let room = self.limit_bytes.saturating_sub(self.bytes()).min(total as u64) as usize;
+        // As a full disk does: what fits is written, and then no more.
+        let outcome = self.write_both(&head[..room.min(HEADER_BYTES)], &payload[..room.saturating_sub(HEADER_BYTES)]);
+        let outcome = outcome.and_then(|()| if room < total { Err(io::ErrorKind::StorageFull.into()) } else { Ok(()) });
         match outcome {
             Ok(()) => self.index.add(header),
-            // A torn block would end every later reading here; without it the file is whole. Should this fail too, the
-            // checksum catches it.
-            Err(_) => drop(self.file.set_len(self.bytes())),
+            // A torn block would end every later reading here; without it the file is whole, and the space it took may be enough for
+            // what comes next. Should this fail too, the checksum catches it, or what comes next takes its place.
+            Err(_) => {
+                let _ = self.file.set_len(self.bytes());
+                let _ = self.file.seek(SeekFrom::Start(self.bytes()));
+            }
         }
         outcome
     }
