@@ -76,7 +76,13 @@ fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<
     let links = links + size_of::<super::head::LargeLink>();
     let need = shape.whole_granules(room + links);
     let bytes = need.max(want.min(shape.root_bytes()));
-    let large = shared.shards.take_large(home(), bytes, need, &shared.reservation)?;
+    let large = match shared.shards.take_large(home(), bytes, need, &shared.reservation) {
+        Err(Error::AddressSpace { .. }) if need < bytes => {
+            mark("a chunk as large as the request: there are no addresses for more");
+            shared.shards.take_large(home(), need, need, &shared.reservation)
+        }
+        outcome => outcome,
+    }?;
     let chunk = Chunk::of_large(&large, shape.line_bytes());
     shared.populate(large.range.end - need..large.range.end);
     Ok(chunk)
