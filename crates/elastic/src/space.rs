@@ -107,7 +107,8 @@ impl Space {
         &self.0.options
     }
 
-    /// Committed bytes: in use, and idle.
+    /// Committed bytes: in use, and idle. The difference of two counters: while other threads commit and give back it may for a moment be
+    /// more than ever was committed, and more than the limit, which itself is never exceeded.
     pub fn committed_bytes(&self) -> usize {
         self.0.reservation.committed_bytes()
     }
