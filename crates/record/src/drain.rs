@@ -390,4 +390,20 @@ mod tests {
         let index = drainer.into_index();
         assert!(index.rings.is_empty() && index.notes.len() == 1, "{index:?}");
     }
+
+    /// Where the drainer has got to stands in memory that the program can write.
+    #[test]
+    fn a_ring_whose_tail_cannot_be_is_given_up_and_its_blocks_go_forward() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
+        let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+        let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
+        is_emptied(&mut drainer, &ring, [WORDS]);
+        ring.write_all_at(&(u64::MAX - 399).to_le_bytes(), offset_of!(RingHeader, tail) as u64).unwrap();
+        is_emptied(&mut drainer, &ring, [100, 100 + WORDS]);
+        let index = drainer.into_index();
+        let blocks = index.rings.values().next().unwrap();
+        assert!(blocks.len() == 1 && blocks[0].end_position == WORDS, "{index:?}");
+        assert_eq!(index.notes.len(), 1, "{index:?}");
+    }
 }

@@ -125,13 +125,13 @@ impl Ring {
         self.tail(part).load(Ordering::Relaxed)
     }
 
-    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there are. `None`: what the producer states is
-    /// not possible.
+    /// Copies up to `limit` words from `position` on into `words`, and returns how many more there are. `None`: what the producer states, or
+    /// the position that stands in its memory, is not possible.
     pub fn copy(&self, part: Part, position: u64, limit: usize, words: &mut Vec<u64>) -> Option<u64> {
         words.clear();
         let area = self.area(part);
         let waiting = self.head(part).load(Ordering::Acquire).wrapping_sub(position);
-        if waiting > area.words {
+        if waiting > area.words || position > POSITION_MAX {
             return None;
         }
         let count = waiting.min(limit as u64);
@@ -174,6 +174,9 @@ impl Ring {
         self.tail(part).store(position, Ordering::Release);
     }
 }
+
+/// A position that no ring reaches. It stands where the program can write, and lengths are added to it.
+const POSITION_MAX: u64 = 1 << 62;
 
 /// Largest block that an allocator can have given: with what it adds, what addresses of 48 bits reach.
 const BLOCK_BYTES_MAX: u64 = (1 << 48) - (1 << 32);
