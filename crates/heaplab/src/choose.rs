@@ -1,11 +1,12 @@
 //! What of a recording to look at: which process (`--process`), and which moment (`--at`). One way to say it for all commands.
 
 use anyhow::{Context, Result, bail};
+use heaplab_findings::words;
 use heaplab_profile::{At, process_peaks};
 use heaplab_trace::{
     TraceError,
     bundle::{Bundle, Selection},
-    tables::{Process, Tables},
+    tables::{Mark, Process, Tables},
 };
 
 /// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without a wish, the process
@@ -61,7 +62,8 @@ pub enum Moment {
     At(At),
 }
 
-/// The moment that `text` names: `peak`, `end`, the name of a mark (the first of that name), or a time since the beginning such as `1.5s`.
+/// The moment that `text` names: `peak`, `end`, the name of a mark (the first of that name; `NAME#2` is the second), or a time since the
+/// beginning such as `1.5s`.
 ///
 /// # Errors
 /// It is none of these (the message lists the marks there are).
@@ -71,17 +73,37 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
         "end" => return Ok(Moment::End),
         _ => {}
     }
-    if let Some(row) = tables.marks.iter().position(|mark| mark.name == text) {
+    if let Some(row) = mark_row(tables, text) {
         let mark = &tables.marks[row];
         // The mark's own event may belong to another process; its time is the same for all.
         let is_selected = selection.process.is_none() || selection.process == mark.process;
         return Ok(Moment::At(if is_selected { At::Mark(row as u32) } else { At::Time(mark.time_ns) }));
     }
-    let marks: Vec<&str> = tables.marks.iter().map(|mark| mark.name.as_str()).collect();
+    let marks: Vec<String> = (0..tables.marks.len()).map(|row| mark_label(tables, row)).collect();
     let marks = if marks.is_empty() { "this recording has no marks".into() } else { format!("the marks are: {}", marks.join(", ")) };
     let time = nanoseconds(text)
         .with_context(|| format!("{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"))?;
     Ok(Moment::At(At::Time(time)))
+}
+
+/// The mark of that name, or the n-th of it where `text` ends in `#n`.
+fn mark_row(tables: &Tables, text: &str) -> Option<usize> {
+    let nth = |name: &str, nth: usize| {
+        let mut rows = tables.marks.iter().enumerate().filter(|(_, mark)| mark.name == name);
+        rows.nth(nth.checked_sub(1)?).map(|(row, _)| row)
+    };
+    nth(text, 1).or_else(|| {
+        let (name, number) = text.rsplit_once('#')?;
+        nth(name, number.parse().ok()?)
+    })
+}
+
+/// What names this mark alone, and its time.
+fn mark_label(tables: &Tables, row: usize) -> String {
+    let Mark { name, time_ns, .. } = &tables.marks[row];
+    let before = tables.marks[..row].iter().filter(|mark| mark.name == *name).count();
+    let nth = if before == 0 { String::new() } else { format!("#{}", before + 1) };
+    format!("{name}{nth} ({})", words::duration(*time_ns))
 }
 
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.
@@ -95,7 +117,6 @@ pub fn nanoseconds(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use heaplab_trace::tables::Mark;
 
     #[test]
     fn times_have_units() {
@@ -122,6 +143,20 @@ mod tests {
         assert_eq!(moment(&tables, all, "loaded").unwrap(), Moment::At(At::Mark(1)));
         assert_eq!(moment(&tables, one, "loaded").unwrap(), Moment::At(At::Time(7)));
         let error = moment(&tables, all, "never").unwrap_err().to_string();
-        assert!(error.contains("\"never\"") && error.contains("1s, loaded, loaded"), "{error}");
+        assert!(error.contains("\"never\"") && error.contains("1s (5 ns), loaded (7 ns), loaded#2 (9 ns)"), "{error}");
+    }
+
+    #[test]
+    fn marks_of_one_name_are_told_apart() {
+        let mark = |name: &str, time_ns| Mark { name: name.into(), time_ns, process: None };
+        let tables = Tables { marks: vec![mark("signal", 5), mark("a#2", 6), mark("signal", 7_000_000)], ..Tables::default() };
+        let at = |text| moment(&tables, Selection::default(), text);
+        for (text, row) in [("signal", 0), ("signal#1", 0), ("signal#2", 2), ("a#2", 1), ("a#2#1", 1)] {
+            assert_eq!(at(text).unwrap(), Moment::At(At::Mark(row)), "{text}");
+        }
+        for text in ["signal#3", "signal#0", "signal#", "a", "#1"] {
+            let error = at(text).unwrap_err().to_string();
+            assert!(error.contains("signal (5 ns), a#2 (6 ns), signal#2 (7.0 ms)"), "{error}");
+        }
     }
 }

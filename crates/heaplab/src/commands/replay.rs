@@ -35,7 +35,7 @@ pub struct Args {
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
     on: String,
-    /// Blocks of time cells; 6 are needed for a claim at 95 %
+    /// Blocks of time cells; 6 are needed for a claim at 95 % about two heaps, 8 about more
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
     /// Measure space only

@@ -19,13 +19,13 @@ pub struct Args {
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
     /// Timed repetitions of the replay on each heap
-    #[arg(long, default_value_t = 6, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N")]
     reps: u32,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Args { into: "heaplab-tour".into(), reps: 6 }
+        Args { into: "heaplab-tour".into(), reps: 8 }
     }
 }
 
