@@ -7,9 +7,10 @@
 use super::super::address_map::Live;
 use super::super::live_heap::LiveHeap;
 use super::super::streams::Stream;
+use super::rows::{define_node, fill};
 use super::{Merge, NO_THREAD, ReallocState};
-use crate::spool::record::{FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
-use heaplab_trace::{Event, EventSink, Family, Flags, Op, TraceError};
+use crate::spool::record::{FAILED, Kind};
+use heaplab_trace::{Event, EventSink, Flags, Op, TraceError};
 
 /// What ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,12 +64,7 @@ impl<S: EventSink> Merge<'_, S> {
                     stamp = at;
                     live_bytes = live_bytes.saturating_sub(freed).saturating_add(event.size);
                 }
-                Kind::Node => {
-                    // A caller that is not known leaves its callees as outermost frames.
-                    let parent = u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
-                    let (node, stack) = (record.stack, self.builder.define(&mut process.tables, parent, record.address, stamp));
-                    stream.define(node, stack);
-                }
+                Kind::Node => define_node(&mut self.builder, &mut process.tables, stream),
                 _ => break Ended::Special,
             }
             if stream.current.kind != Kind::Node {
@@ -109,14 +105,4 @@ fn reallocate(heap: &mut LiveHeap, stream: &Stream, limit: u64, event: &mut Even
     event.flags = if moved { Flags::MOVED } else { Flags::default() };
     fill(event, record);
     Some((if moved { record.after } else { record.stamp }, live.size))
-}
-
-/// What a birth or a reallocation says of its block.
-#[inline(always)]
-fn fill(event: &mut Event, record: &Record) {
-    if record.flags & ZEROED != 0 {
-        event.flags = event.flags.with(Flags::ZEROED);
-    }
-    event.family = Family::from_number(record.flags >> FAMILY_SHIFT & 3).unwrap_or_default();
-    (event.align_log2, event.size, event.usable) = (record.align_log2, record.size, record.usable);
 }

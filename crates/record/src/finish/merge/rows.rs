@@ -2,6 +2,8 @@
 
 use super::super::address_map::Live;
 use super::super::live_heap::{Found, LiveHeap};
+use super::super::streams::Stream;
+use super::super::tables::{ImageTables, TableBuilder};
 use super::{Merge, NO_THREAD, ReallocState, Step};
 use crate::spool::record::{FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
 use heaplab_trace::{Event, EventSink, Family, Flags, Op, TraceError};
@@ -37,10 +39,7 @@ impl<S: EventSink> Merge<'_, S> {
                 Ok(Step::Done)
             }
             Kind::Node => {
-                // A caller that is not known leaves its callees as outermost frames.
-                let parent = u32::try_from(record.size).ok().and_then(|parent| self.streams[place].stack_of(parent)).unwrap_or(0);
-                let row = self.builder.define(&mut state.tables, parent, record.address, record.stamp);
-                self.streams[place].define(record.stack, row);
+                define_node(&mut self.builder, &mut state.tables, &mut self.streams[place]);
                 Ok(Step::Done)
             }
             Kind::Mark => {
@@ -210,18 +209,9 @@ impl<S: EventSink> Merge<'_, S> {
             self.builder.unknown_stacks += 1;
             0
         });
-        Event {
-            op: Op::Alloc,
-            flags: if record.flags & ZEROED != 0 { flags.with(Flags::ZEROED) } else { flags },
-            family: Family::from_number(record.flags >> FAMILY_SHIFT & 3).unwrap_or_default(),
-            align_log2: record.align_log2,
-            stack,
-            object,
-            size: record.size,
-            usable: record.usable,
-            address: record.address,
-            ..Event::default()
-        }
+        let mut event = Event { op: Op::Alloc, flags, stack, object, address: record.address, ..Event::default() };
+        fill(&mut event, record);
+        event
     }
 
     /// Writes a row of the stream's thread.
@@ -254,4 +244,24 @@ impl<S: EventSink> Merge<'_, S> {
         self.states[main].thread = self.builder.add_thread(row, 0, [0; 2]);
         self.states[main].thread
     }
+}
+
+/// What a birth or a reallocation says of its block.
+#[inline(always)]
+pub(super) fn fill(event: &mut Event, record: &Record) {
+    if record.flags & ZEROED != 0 {
+        event.flags = event.flags.with(Flags::ZEROED);
+    }
+    event.family = Family::from_number(record.flags >> FAMILY_SHIFT & 3).unwrap_or_default();
+    (event.align_log2, event.size, event.usable) = (record.align_log2, record.size, record.usable);
+}
+
+/// Makes the node that the stream's record defines a row of `stacks`.
+#[inline(always)]
+pub(super) fn define_node(builder: &mut TableBuilder, tables: &mut ImageTables, stream: &mut Stream) {
+    let record = stream.current;
+    // A caller that is not known leaves its callees as outermost frames.
+    let parent = u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
+    let row = builder.define(tables, parent, record.address, record.stamp);
+    stream.define(record.stack, row);
 }
