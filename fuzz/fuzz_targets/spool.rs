@@ -10,12 +10,14 @@ use heaplab_record::finish::streams::Files;
 use heaplab_record::spool::EVENTS_FILE;
 use heaplab_record::spool::reader::Index;
 use heaplab_recorder::layout::{BEGAN_FORK, BEGAN_STARTED, Control, PROCESS_MAGIC, ProcessHeader, VERSION};
-use heaplab_trace::{Event, Flags, Op};
+use heaplab_trace::{Event, Op};
 use libfuzzer_sys::fuzz_target;
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
+
+#[path = "../../crates/record/tests/common/order.rs"]
+mod order;
 
 thread_local! {
     static FOLDER: OnceCell<tempfile::TempDir> = const { OnceCell::new() };
@@ -41,37 +43,9 @@ fuzz_target!(|data: &[u8]| {
             assert!(*process == event.process || event.op == Op::Mark, "{event:?} is a thread's of process {process}");
             assert!((event.stack as usize) < tables.stacks.len(), "{event:?} has a stack");
         }
-        check_order(&events);
+        order::check_order(&events);
     });
 });
-
-/// No birth where something lives, no death of what does not, objects numbered as they are born.
-fn check_order(events: &[Event]) {
-    let (mut living, mut places) = (HashMap::new(), HashMap::new());
-    let mut born = 0;
-    for event in events.iter().filter(|event| event.counts()) {
-        let place = (event.process, event.address);
-        match event.op {
-            Op::Alloc => {
-                assert_eq!(event.object, born, "{event:?}");
-                born += 1;
-                assert_eq!(living.insert(place, event.object), None, "born where something lives: {event:?}");
-                places.insert(event.object, place);
-            }
-            Op::Free => {
-                assert_eq!(living.remove(&place), Some(event.object), "{event:?}");
-                places.remove(&event.object);
-            }
-            Op::Realloc => {
-                let before = places.insert(event.object, place).expect("it lives");
-                assert_eq!(event.has(Flags::MOVED), before != place, "{event:?}");
-                living.remove(&before);
-                assert_eq!(living.insert(place, event.object), None, "moved to where something lives: {event:?}");
-            }
-            _ => {}
-        }
-    }
-}
 
 /// A spool without records, in memory-backed storage where there is any.
 fn spool() -> tempfile::TempDir {
