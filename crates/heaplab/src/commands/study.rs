@@ -1,14 +1,16 @@
 //! `heaplab study`: reruns a published experiment and prints its claims beside what is measured.
+//!
+//! A claim is a block of labelled lines and not a row: five columns, one of them a command that must stay whole to be copied, do
+//! not fit a terminal.
 
-use crate::studies::{Outcome, STUDIES, Study};
+use crate::studies::{Outcome, STUDIES, Study, Verdict};
 use anyhow::{Result, bail};
-use comfy_table::{ContentArrangement, Table, presets};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Columns where there is no terminal to ask.
-const WIDTH: u16 = 100;
+/// Columns of a line; only a word that is longer, and a command, may pass them.
+const WIDTH: usize = 80;
 
 /// Arguments of `heaplab study`.
 #[derive(Debug, clap::Args)]
@@ -17,8 +19,8 @@ const WIDTH: u16 = 100;
   heaplab study firefox-memory             measure every claim again and print the table
   heaplab study firefox-memory --only ff.sqlite
   heaplab study elastic-metaspace --pictures graphs
-                                           draw the document's graphs again, as SVG
-  heaplab study firefox-memory --json      for machines: an array of claims with `now`, this run's figure")]
+                                           draw the document's graphs, as SVG
+  heaplab study firefox-memory --json      for machines: the claims, and `now`")]
 pub struct Args {
     /// Which study; without one, they are listed
     name: Option<String>,
@@ -36,9 +38,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let Some(name) = &args.name else {
-        for study in STUDIES {
-            println!("{:20} {}", study.name, study.title)?;
-        }
+        print!("{}", list())?;
         return Ok(ExitCode::SUCCESS);
     };
     let Some(study) = STUDIES.iter().find(|study| study.name == name) else {
@@ -56,7 +56,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcomes)?)?;
     } else {
-        print(study, &outcomes)?;
+        print!("{}", table(study, &outcomes))?;
     }
     let broken = outcomes.iter().filter(|outcome| outcome.claim.exact && outcome.now.as_deref() != Some(&outcome.claim.measured)).count();
     if broken > 0 {
@@ -82,22 +82,124 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-fn print(study: &Study, outcomes: &[Outcome]) -> Result<()> {
-    println!("{}\n", study.title)?;
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
-    if !table.is_tty() {
-        table.set_width(WIDTH);
+/// Names and titles of all studies.
+fn list() -> String {
+    let mut lines: String = STUDIES.iter().map(|study| labelled(&format!("{:<18}", study.name), study.title)).collect();
+    lines.push_str("\n`heaplab study NAME` measures every claim of one again.\n");
+    lines
+}
+
+/// The study's claims: what was claimed, what is measured, with which command, and why the two differ.
+fn table(study: &Study, outcomes: &[Outcome]) -> String {
+    let mut text = labelled("", study.title);
+    for outcome in outcomes {
+        let claim = &outcome.claim;
+        text.push_str(&format!("\n{}: {}\n", claim.id, word(claim.verdict)));
+        text.push_str(&labelled("  says    ", &claim.says));
+        if !claim.claimed.is_empty() {
+            text.push_str(&labelled("  claimed ", &claim.claimed));
+        }
+        text.push_str(&labelled("  measured", &measured(study, outcome)));
+        let command = if claim.command.is_empty() { "none yet" } else { &claim.command };
+        text.push_str(&format!("  command  {command}\n"));
+        text.push_str(&labelled("  why     ", &claim.why));
     }
-    table.set_header(["claim", "claimed", "measured now", "verdict"]);
-    for Outcome { claim, now } in outcomes {
-        let verdict = format!("{:?}", claim.verdict).to_lowercase();
-        table.add_row([
-            format!("{}\n{}", claim.id, claim.says),
-            claim.claimed.clone(),
-            now.clone().unwrap_or_else(|| "-".into()),
-            format!("{verdict}\n{}", claim.why),
-        ]);
+    let count = |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
+    let verdicts = [Verdict::Reproduced, Verdict::Partly, Verdict::Differs, Verdict::Open];
+    let counts: Vec<_> = verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
+    text.push_str(&format!("\n{} claims: {}\n", outcomes.len(), counts.join(", ")));
+    text
+}
+
+/// As the study's file has it.
+fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Reproduced => "reproduced",
+        Verdict::Partly => "partly",
+        Verdict::Differs => "differs",
+        Verdict::Open => "open",
     }
-    println!("{table}")
+}
+
+/// This run's figure; where there is none, the one that the study holds, said to be such.
+fn measured(study: &Study, Outcome { claim, now }: &Outcome) -> String {
+    match now {
+        Some(now) => now.clone(),
+        None if claim.measured.is_empty() => "nothing yet".into(),
+        None => format!(
+            "not here, where what studies/{}/README.md says to install is missing; when the study was written: {}",
+            study.name, claim.measured
+        ),
+    }
+}
+
+/// The label and, beside it, the text, broken between words into as many lines as it takes.
+fn labelled(label: &str, text: &str) -> String {
+    let indent = if label.is_empty() { 0 } else { label.chars().count() + 1 };
+    let mut lines = String::new();
+    let mut line = if label.is_empty() { String::new() } else { format!("{label} ") };
+    let mut columns = indent;
+    for word in text.split_whitespace() {
+        let length = word.chars().count();
+        let begun = columns > indent;
+        if begun && columns + 1 + length > WIDTH {
+            lines.push_str(&line);
+            lines.push('\n');
+            line = " ".repeat(indent);
+            columns = indent;
+        } else if begun {
+            line.push(' ');
+            columns += 1;
+        }
+        line.push_str(word);
+        columns += length;
+    }
+    lines.push_str(line.trim_end());
+    lines.push('\n');
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn outcomes(study: &Study) -> Vec<Outcome> {
+        let unmeasured = |claim| Outcome { claim, now: None };
+        study.claims().unwrap().into_iter().map(unmeasured).collect()
+    }
+
+    #[test]
+    fn every_study_fits_a_terminal_and_shows_every_command() {
+        let mut texts = vec![list()];
+        for study in STUDIES {
+            let outcomes = outcomes(study);
+            let text = table(study, &outcomes);
+            for Outcome { claim, .. } in &outcomes {
+                assert!(text.contains(&format!("\n{}: {}\n", claim.id, word(claim.verdict))), "{text}");
+                assert_eq!(claim.command.is_empty(), claim.verdict == Verdict::Open, "{}", claim.id);
+                assert!(text.contains(&format!("  command  {}", claim.command)), "{} in {text}", claim.command);
+            }
+            texts.push(text);
+        }
+        for text in texts {
+            let long = text.lines().find(|line| line.chars().count() > WIDTH);
+            assert_eq!(long, None);
+        }
+    }
+
+    #[test]
+    fn a_claim_is_a_block() {
+        let study = &STUDIES[0];
+        let mut outcomes = outcomes(study);
+        outcomes.retain(|outcome| ["ff.growth-fragmentation", "ff.sqlite", "ff.dark-matter"].contains(&outcome.claim.id.as_str()));
+        outcomes[1].now = Some("1.23x".into());
+        insta::assert_snapshot!(table(study, &outcomes));
+    }
+
+    #[test]
+    fn a_word_longer_than_a_line_stays_whole() {
+        let word = "x".repeat(WIDTH);
+        assert_eq!(labelled("a", &format!("b {word} c")), format!("a b\n  {word}\n  c\n"));
+        assert_eq!(labelled("a", ""), "a\n");
+    }
 }
