@@ -1,32 +1,78 @@
 //! The preload object against programs with known answers.
 
 mod drainer;
+mod machine;
 
-use drainer::{Drainer, Event, Image, Options, drainer as start};
+use drainer::{Drainer, Event, Image, Options};
 use heaplab_recorder::layout::*;
+use machine::Machine;
 use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-/// Compiles a program of tests/programs; `source` may be C or C++.
-fn compile(folder: &Path, source: &str, name: &str, flags: &[&str]) -> PathBuf {
-    let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-    let out = folder.join(name);
-    let compiler = if source.ends_with(".cpp") { "c++" } else { "cc" };
-    let mut command = Command::new(compiler);
-    command.args(["-O2", "-Wall", "-fno-builtin-malloc", "-o"]).arg(&out).args(flags).arg(programs.join(source));
-    let run = command.arg("-I").arg(programs.join("../../preload")).arg("-pthread").output().expect("a C compiler");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    out
+macro_rules! tests {
+    ($module:ident on $machine:expr, $($name:ident)*) => {
+        mod $module {
+            $(#[test]
+            fn $name() {
+                if let Some(machine) = $machine {
+                    super::$name(machine);
+                }
+            })*
+        }
+    };
 }
 
-/// Runs a program under the recorder; it must succeed, and nothing may be lost. Gives its output and its images.
-fn record(drainer: Drainer, command: &mut Command) -> (String, Vec<Image>) {
+tests!(here on Some(crate::machine::own()),
+    every_function_is_recorded_with_what_it_was_asked_and_gave
+    stacks_are_those_of_backtrace
+    addresses_of_unloaded_libraries_keep_their_own_modules
+    children_of_every_kind_have_their_own_images
+    short_threads_share_few_rings_and_lose_nothing
+    a_handler_may_allocate_wherever_it_strikes
+    a_ring_that_a_handler_left_by_longjmp_is_used_again
+    operators_are_recorded_once_and_still_throw
+    operators_of_another_allocator_are_recorded_once
+    marks_come_from_the_macro_and_from_a_signal
+    a_small_ring_waits_for_the_drainer_and_loses_nothing
+    what_was_published_survives_sigkill
+    the_target_outlives_its_drainer
+    a_spool_that_is_gone_leaves_the_target_alone
+    a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed
+);
+
+// Not children: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that a child would write into its parent's files.
+tests!(on_aarch64 on crate::machine::aarch64(),
+    every_function_is_recorded_with_what_it_was_asked_and_gave
+    stacks_are_those_of_backtrace
+    addresses_of_unloaded_libraries_keep_their_own_modules
+    short_threads_share_few_rings_and_lose_nothing
+    a_handler_may_allocate_wherever_it_strikes
+    a_ring_that_a_handler_left_by_longjmp_is_used_again
+    operators_are_recorded_once_and_still_throw
+    operators_of_another_allocator_are_recorded_once
+    marks_come_from_the_macro_and_from_a_signal
+    a_small_ring_waits_for_the_drainer_and_loses_nothing
+    what_was_published_survives_sigkill
+    the_target_outlives_its_drainer
+);
+
+fn start(machine: &Machine, options: Options) -> Drainer {
+    Drainer::with_preload(options, &machine.preload())
+}
+
+/// A program of this machine, recorded by this drainer once it is started.
+fn recorded(machine: &Machine, drainer: &Drainer, program: &Path) -> Command {
+    machine.command(program, &drainer.variables())
+}
+
+/// Runs a command that is recorded; it must succeed, and nothing may be lost. Gives its output and its images.
+fn record(command: &mut Command, drainer: Drainer) -> (String, Vec<Image>) {
     let out = drainer.folder.path().join("stdout");
     let file = std::fs::File::create(&out).unwrap();
     let keep = drainer.folder.path().to_path_buf();
     let mut drainer = drainer;
-    let mut child = drainer.spawn(command.stdout(file));
+    let mut child = drainer::start(command.stdout(file));
     let status = drainer.drain_until_exit(&mut child);
     let text = std::fs::read_to_string(keep.join("stdout")).unwrap();
     let images = drainer.finish();
@@ -42,11 +88,10 @@ fn sized(image: &Image, kind: u8, size: u64) -> Vec<&Event> {
     image.of_kind(kind).filter(|e| e.size() == size).collect()
 }
 
-#[test]
-fn every_function_is_recorded_with_what_it_was_asked_and_gave() {
-    let d = start(Options::default());
-    let program = compile(d.folder.path(), "calls.c", "calls", &[]);
-    let (text, images) = record(d, &mut Command::new(program));
+fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "calls.c", "calls", &[]);
+    let (text, images) = record(&mut recorded(machine, &d, &program), d);
     let image = &images[0];
     let given: HashMap<&str, u64> = text.lines().map(|l| l.split_once(' ').unwrap()).map(|(n, a)| (n, a.parse().unwrap())).collect();
     let one = |kind, size| match sized(image, kind, size)[..] {
@@ -108,16 +153,15 @@ fn assert_stacks(text: &str, image: &Image, depth: usize) -> usize {
     compared
 }
 
-#[test]
-fn stacks_are_those_of_backtrace() {
+fn stacks_are_those_of_backtrace(machine: &Machine) {
     for depth in [5, 16, 64, 190] {
-        let d = start(Options { stack_depth: depth, ..Options::default() });
+        let d = start(machine, Options { stack_depth: depth, ..Options::default() });
         let folder = d.folder.path().to_path_buf();
-        let program = compile(&folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
-        let small = compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
-        let large = compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
+        let program = machine.compile(&folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
+        let small = machine.compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
+        let large = machine.compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
         // loaded one after the other, the libraries come to lie at the same address
-        let (text, images) = record(d, Command::new(program).args([&small, &large, &small]));
+        let (text, images) = record(recorded(machine, &d, &program).args([&small, &large, &small]), d);
         assert!(assert_stacks(&text, &images[0], depth as usize) > 150);
         let modules: Vec<_> = images[0].modules.iter().filter(|m| m.path.contains("/small.so") || m.path.contains("/large.so")).collect();
         assert_eq!(modules.len(), 3, "{modules:#?}");
@@ -125,14 +169,13 @@ fn stacks_are_those_of_backtrace() {
     }
 }
 
-#[test]
-fn addresses_of_unloaded_libraries_keep_their_own_modules() {
-    let d = start(Options::default());
+fn addresses_of_unloaded_libraries_keep_their_own_modules(machine: &Machine) {
+    let d = start(machine, Options::default());
     let folder = d.folder.path().to_path_buf();
-    let program = compile(&folder, "stacks.c", "stacks", &["-rdynamic"]);
-    let small = compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
-    let large = compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
-    let (text, images) = record(d, Command::new(program).args([&small, &large]));
+    let program = machine.compile(&folder, "stacks.c", "stacks", &["-rdynamic"]);
+    let small = machine.compile(&folder, "plugin.c", "small.so", &["-shared", "-fPIC"]);
+    let large = machine.compile(&folder, "plugin.c", "large.so", &["-shared", "-fPIC", "-DROOM=400"]);
+    let (text, images) = record(recorded(machine, &d, &program).args([&small, &large]), d);
     let image = &images[0];
     let sizes: Vec<u64> = text.lines().map(|l| l.split(' ').next().unwrap().parse().unwrap()).collect();
     // the last four stacks: two through each library
@@ -149,17 +192,16 @@ fn addresses_of_unloaded_libraries_keep_their_own_modules() {
     }
 }
 
-#[test]
-fn children_of_every_kind_have_their_own_images() {
+fn children_of_every_kind_have_their_own_images(machine: &Machine) {
     for stack_depth in [64, 0] {
-        children(stack_depth);
+        children(machine, stack_depth);
     }
 }
 
-fn children(stack_depth: u32) {
-    let d = start(Options { stack_depth, ..Options::default() });
-    let program = compile(d.folder.path(), "family.c", "family", &[]);
-    let (_, images) = record(d, &mut Command::new(program));
+fn children(machine: &Machine, stack_depth: u32) {
+    let d = start(machine, Options { stack_depth, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "family.c", "family", &[]);
+    let (_, images) = record(&mut recorded(machine, &d, &program), d);
     let with = |size: u64| {
         let found: Vec<&Image> = images.iter().filter(|i| !sized(i, ALLOC, size).is_empty()).collect();
         assert_eq!(found.len(), 1, "size {size} in {} images", found.len());
@@ -187,17 +229,16 @@ fn children(stack_depth: u32) {
     assert_eq!((executed.began, executed.pid), (BEGAN_EXEC, with(2000006).pid));
 }
 
-#[test]
-fn short_threads_share_few_rings_and_lose_nothing() {
+fn short_threads_share_few_rings_and_lose_nothing(machine: &Machine) {
     for stack_depth in [64, 0] {
-        short_threads(stack_depth);
+        short_threads(machine, stack_depth);
     }
 }
 
-fn short_threads(stack_depth: u32) {
-    let d = start(Options { ring_bytes: 64 << 10, stack_depth, ..Options::default() });
-    let program = compile(d.folder.path(), "threads.c", "threads", &[]);
-    let (_, images) = record(d, &mut Command::new(program));
+fn short_threads(machine: &Machine, stack_depth: u32) {
+    let d = start(machine, Options { ring_bytes: 64 << 10, stack_depth, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "threads.c", "threads", &[]);
+    let (_, images) = record(&mut recorded(machine, &d, &program), d);
     let image = &images[0];
     assert_eq!(sized(image, ALLOC, 600).len(), 6000);
     assert_eq!(sized(image, ALLOC, 500).len(), 600);
@@ -223,19 +264,17 @@ fn short_threads(stack_depth: u32) {
     assert_eq!(unknown, 0);
 }
 
-#[test]
-fn a_handler_may_allocate_wherever_it_strikes() {
-    handler_that_allocates(64, &[]);
+fn a_handler_may_allocate_wherever_it_strikes(machine: &Machine) {
+    handler_that_allocates(machine, 64, &[]);
     // an allocator that looks like libc, and no stacks: the short way through the hooks
-    handler_that_allocates(0, &["-DWITH_STRDUP"]);
+    handler_that_allocates(machine, 0, &["-DWITH_STRDUP"]);
     // the same with stacks: only frees go the short way
-    handler_that_allocates(64, &["-DWITH_STRDUP"]);
+    handler_that_allocates(machine, 64, &["-DWITH_STRDUP"]);
 }
 
-#[test]
-fn a_ring_that_a_handler_left_by_longjmp_is_used_again() {
+fn a_ring_that_a_handler_left_by_longjmp_is_used_again(machine: &Machine) {
     for (stack_depth, flags) in [(0, &["-DWITH_STRDUP"][..]), (0, &[]), (64, &["-DWITH_STRDUP"])] {
-        let (numbers, image) = struck("longjmp", stack_depth, flags);
+        let (numbers, image) = struck(machine, "longjmp", stack_depth, flags);
         assert!(numbers[0] > 0, "never struck");
         let later = sized(&image, ALLOC, 333);
         let nested = later.iter().filter(|event| event.nested).count();
@@ -244,37 +283,35 @@ fn a_ring_that_a_handler_left_by_longjmp_is_used_again() {
 }
 
 /// What a program whose handler strikes wherever it likes says and records, on an allocator that allows it.
-fn struck(name: &str, stack_depth: u32, flags: &[&str]) -> (Vec<usize>, Image) {
+fn struck(machine: &Machine, name: &str, stack_depth: u32, flags: &[&str]) -> (Vec<usize>, Image) {
     // so large that nothing waits for the drainer, and the nested ring holds all that the handler does
-    let d = start(Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() });
+    let d = start(machine, Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() });
     let folder = d.folder.path().to_path_buf();
-    let program = compile(&folder, &format!("{name}.c"), name, &[]);
-    let allocator = compile(&folder, "allocator.c", "allocator.so", &[&["-shared", "-fPIC", "-fno-builtin"], flags].concat());
-    let mut command = Command::new(program);
+    let program = machine.compile(&folder, &format!("{name}.c"), name, &[]);
+    let allocator = machine.compile(&folder, "allocator.c", "allocator.so", &[&["-shared", "-fPIC", "-fno-builtin"], flags].concat());
     let both = format!("{}:{}", d.preload.display(), allocator.display());
+    let variables = [("LD_PRELOAD", both.as_ref()), (heaplab_recorder::SPOOL_VARIABLE, folder.as_os_str())];
     let out = std::fs::File::create(folder.join("stdout")).unwrap();
     let mut d = d;
-    command.env("LD_PRELOAD", both).env(heaplab_recorder::SPOOL_VARIABLE, &folder).stdout(out);
-    let status = d.drain_until_exit(&mut command.spawn().unwrap());
+    let status = d.drain_until_exit(&mut drainer::start(machine.command(&program, &variables).stdout(out)));
     let text = std::fs::read_to_string(folder.join("stdout")).unwrap();
     assert!(status.success(), "{status}");
     let numbers: Vec<usize> = text.split_whitespace().map(|n| n.parse().unwrap()).collect();
     (numbers, d.finish().remove(0))
 }
 
-fn handler_that_allocates(stack_depth: u32, flags: &[&str]) {
-    let (numbers, image) = struck("signals", stack_depth, flags);
+fn handler_that_allocates(machine: &Machine, stack_depth: u32, flags: &[&str]) {
+    let (numbers, image) = struck(machine, "signals", stack_depth, flags);
     let image = &image;
     assert_eq!(image.lost.iter().sum::<u64>(), 0, "{:?}", image.lost);
     assert_eq!((sized(image, ALLOC, 777).len(), sized(image, ALLOC, 55).len()), (numbers[0], numbers[1]));
     assert_eq!(image.of_kind(ALLOC).find(|e| e.size() == 55).unwrap().slack(), Some(7), "the other allocator's usable size");
 }
 
-#[test]
-fn operators_are_recorded_once_and_still_throw() {
-    let d = start(Options::default());
-    let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
-    let (text, images) = record(d, &mut Command::new(program));
+fn operators_are_recorded_once_and_still_throw(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+    let (text, images) = record(&mut recorded(machine, &d, &program), d);
     assert_eq!(text, "caught\n");
     for size in [70001, 70010] {
         assert_eq!(sized(&images[0], ALLOC, size).len(), 1, "{size}");
@@ -283,16 +320,15 @@ fn operators_are_recorded_once_and_still_throw() {
     assert_eq!(images[0].of_kind(ALLOC_FAILED).count(), 2);
 }
 
-#[test]
-fn operators_of_another_allocator_are_recorded_once() {
+fn operators_of_another_allocator_are_recorded_once(machine: &Machine) {
     for flags in [&["-shared", "-fPIC", "-fno-builtin"][..], &["-shared", "-fPIC", "-fno-builtin", "-DPUBLIC"]] {
-        let mut d = start(Options::default());
-        let allocator = compile(d.folder.path(), "allocator.c", "allocator.so", flags);
-        let program = compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
-        let mut command = Command::new(program);
-        command.env("LD_PRELOAD", format!("{}:{}", d.preload.display(), allocator.display())).stdout(Stdio::null());
-        command.env(heaplab_recorder::SPOOL_VARIABLE, d.folder.path()).stderr(Stdio::null());
-        d.drain_until_exit(&mut command.spawn().unwrap());
+        let mut d = start(machine, Options::default());
+        let allocator = machine.compile(d.folder.path(), "allocator.c", "allocator.so", flags);
+        let program = machine.compile(d.folder.path(), "operators.cpp", "operators", &["-std=c++17"]);
+        let both = format!("{}:{}", d.preload.display(), allocator.display());
+        let variables = [("LD_PRELOAD", both.as_ref()), (heaplab_recorder::SPOOL_VARIABLE, d.folder.path().as_os_str())];
+        let mut command = machine.command(&program, &variables);
+        d.drain_until_exit(&mut drainer::start(command.stdout(Stdio::null()).stderr(Stdio::null())));
         let image = &d.finish()[0];
         for size in [70001, 1280] {
             let block = sized(image, ALLOC, size);
@@ -303,33 +339,30 @@ fn operators_of_another_allocator_are_recorded_once() {
     }
 }
 
-#[test]
-fn marks_come_from_the_macro_and_from_a_signal() {
+fn marks_come_from_the_macro_and_from_a_signal(machine: &Machine) {
     let signal = libc::SIGUSR2;
-    let d = start(Options { mark_signal: signal as u32, ..Options::default() });
-    let program = compile(d.folder.path(), "marks.c", "marks", &[]);
-    assert!(Command::new(&program).status().unwrap().success(), "runs alone too");
-    let (_, images) = record(d, Command::new(program).arg(signal.to_string()));
+    let d = start(machine, Options { mark_signal: signal as u32, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "marks.c", "marks", &[]);
+    assert!(machine.command(&program, &[]).status().unwrap().success(), "runs alone too");
+    let (_, images) = record(recorded(machine, &d, &program).arg(signal.to_string()), d);
     let marks: Vec<String> = images[0].of_kind(MARK).map(Event::text).collect();
     assert_eq!(marks, ["loaded", "signal", "the end, with a name that is longer than a word"]);
 }
 
-#[test]
-fn a_small_ring_waits_for_the_drainer_and_loses_nothing() {
-    let d = start(Options { ring_bytes: 64 << 10, stack_depth: 0, ..Options::default() });
-    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
-    let (text, images) = record(d, Command::new(program).arg("100000"));
+fn a_small_ring_waits_for_the_drainer_and_loses_nothing(machine: &Machine) {
+    let d = start(machine, Options { ring_bytes: 64 << 10, stack_depth: 0, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
+    let (text, images) = record(recorded(machine, &d, &program).arg("100000"), d);
     assert_eq!(text, "done\n");
     let blocks = images[0].of_kind(ALLOC).filter(|e| (60000..60007).contains(&e.size())).count();
     assert_eq!(blocks, 100000);
     assert_eq!(images[0].nodes.len(), 0);
 }
 
-#[test]
-fn what_was_published_survives_sigkill() {
-    let mut d = start(Options::default());
-    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
-    let mut child = d.spawn(Command::new(program).args(["3000", "die"]).stdout(Stdio::null()));
+fn what_was_published_survives_sigkill(machine: &Machine) {
+    let mut d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
+    let mut child = drainer::start(recorded(machine, &d, &program).args(["3000", "die"]).stdout(Stdio::null()));
     let status = child.wait().unwrap();
     assert!(!status.success());
     d.turn();
@@ -338,13 +371,12 @@ fn what_was_published_survives_sigkill() {
     assert_eq!(image.exit, None);
 }
 
-#[test]
-fn the_target_outlives_its_drainer() {
+fn the_target_outlives_its_drainer(machine: &Machine) {
     for stopped in [false, true] {
-        let d = start(Options { ring_bytes: 64 << 10, ..Options::default() });
-        let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+        let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
+        let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
         // nobody drains: the ring fills, and the target waits for us
-        let mut child = d.spawn(Command::new(program).arg("100000").stdout(Stdio::null()));
+        let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
         let has_ring = || {
             let mut files = std::fs::read_dir(d.folder.path()).unwrap().flatten();
             files.any(|file| file.file_name().as_encoded_bytes().ends_with(b".ring"))
@@ -367,10 +399,9 @@ fn the_target_outlives_its_drainer() {
     }
 }
 
-#[test]
-fn a_spool_that_is_gone_leaves_the_target_alone() {
+fn a_spool_that_is_gone_leaves_the_target_alone(machine: &Machine) {
     let folder = tempfile::tempdir().unwrap();
-    let program = compile(folder.path(), "loop.c", "loop", &[]);
+    let program = machine.compile(folder.path(), "loop.c", "loop", &[]);
     let preload = folder.path().join("preload.so");
     std::fs::write(&preload, heaplab_recorder::PRELOAD).unwrap();
     for spool in ["/nonexistent/folder", ""] {
@@ -379,11 +410,11 @@ fn a_spool_that_is_gone_leaves_the_target_alone() {
         assert_eq!((run.status.code(), &run.stdout[..], &run.stderr[..]), (Some(0), &b"done\n"[..], &b""[..]));
     }
     // the folder is there, but nothing can be made in it: said in the control page
-    let d = start(Options::default());
+    let d = start(machine, Options::default());
     std::fs::create_dir(d.folder.path().join("real")).unwrap();
     let long = d.folder.path().to_path_buf();
     std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o500)).unwrap();
-    let mut child = d.spawn(Command::new(&program).arg("1000").stdout(Stdio::null()));
+    let mut child = drainer::start(recorded(machine, &d, &program).arg("1000").stdout(Stdio::null()));
     assert!(child.wait().unwrap().success());
     let refused = d.control().refused.load(std::sync::atomic::Ordering::Acquire);
     std::fs::set_permissions(&long, std::os::unix::fs::PermissionsExt::from_mode(0o700)).unwrap();
@@ -394,10 +425,9 @@ fn a_spool_that_is_gone_leaves_the_target_alone() {
     }
 }
 
-#[test]
-fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed() {
-    let d = start(Options::default());
-    let program = compile(d.folder.path(), "loop.c", "loop", &[]);
+fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
     let script = format!("ulimit -f 64; exec '{}' 1000", program.display());
     let mut d = d;
     let status = d.drain_until_exit(&mut d.spawn(Command::new("sh").args(["-c", &script]).stdout(Stdio::null())));

@@ -2,28 +2,21 @@
 //! cache (preload/verify.c): not one may differ or end early.
 
 mod drainer;
+mod machine;
 
 use drainer::{Drainer, Image, Options};
 use heaplab_recorder::layout::ALLOC;
 use std::collections::HashSet;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 
 const VERIFY_SAME: usize = 12;
 
+/// The comparison is compiled in.
+const VERIFYING: &str = "-DHEAPLAB_VERIFY";
+
 /// Makes rings forget nodes all the time: they know 64 of them, fewer than a deep stack has frames.
 const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6", "-DKNOWN_BITS_FIRST=6"];
-
-/// The preload object with the comparison compiled in.
-fn verifying_object(folder: &Path, more: &[&str]) -> Vec<u8> {
-    let out = folder.join("verify.so");
-    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/preload/preload.c");
-    let flags =
-        "-std=gnu11 -O2 -DHEAPLAB_VERIFY -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-builtin-malloc";
-    let run = Command::new("cc").args(flags.split(' ')).args(more).args([source, "-o"]).arg(&out).output().expect("a C compiler");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
-    std::fs::read(out).unwrap()
-}
 
 /// Whether the program is there; without it the test is skipped, or fails where all must run.
 fn installed(program: &str) -> bool {
@@ -41,15 +34,20 @@ fn verify(depth: u32, command: &mut Command, input: Option<&Path>) -> Image {
 }
 
 fn verify_with(more: &[&str], depth: u32, command: &mut Command, input: Option<&Path>) -> Image {
-    let folder = tempfile::tempdir().unwrap();
-    let d = Drainer::with_preload(
-        Options { stack_depth: depth, keep: depth == 64, ..Options::default() },
-        &verifying_object(folder.path(), more),
-    );
-    let spool = d.folder.path().to_path_buf();
+    let d = verifying(machine::own(), more, depth);
     let input = input.map_or(Stdio::null(), |path| std::fs::File::open(path).unwrap().into());
-    let mut d = d;
-    let mut child = d.spawn(command.stdin(input).stdout(Stdio::null()));
+    let child = d.spawn(command.stdin(input).stdout(Stdio::null()));
+    verified(d, child)
+}
+
+fn verifying(machine: &machine::Machine, more: &[&str], depth: u32) -> Drainer {
+    let options = Options { stack_depth: depth, keep: depth == 64, ..Options::default() };
+    Drainer::with_preload(options, &machine.object(&[&[VERIFYING], more].concat()))
+}
+
+/// Waits for the child, and gives its image with the most stacks.
+fn verified(mut d: Drainer, mut child: Child) -> Image {
+    let spool = d.folder.path().to_path_buf();
     let status = d.drain_until_exit(&mut child);
     assert!(status.success(), "{status}");
     let report = std::fs::read_to_string(spool.join("verify.txt")).unwrap_or_default();
@@ -122,5 +120,19 @@ fn jq_and_python_stacks_are_those_of_libgcc() {
     if installed("python3") {
         let script = "import json, re, ssl, sqlite3; sqlite3.connect(':memory:').execute('create table t(x)'); json.dumps([{}] * 1000)";
         verify(64, Command::new("python3").args(["-c", script]), None);
+    }
+}
+
+#[test]
+fn an_aarch64_programs_stacks_are_those_of_libgcc() {
+    let Some(aarch64) = machine::aarch64() else { return };
+    for (more, depth) in [(&[][..], 16), (&[], 64), (&[], 190), (FORGETFUL, 64)] {
+        let d = verifying(aarch64, more, depth);
+        let folder = d.folder.path();
+        let program = aarch64.compile(folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
+        let plugin = aarch64.compile(folder, "plugin.c", "plugin.so", &["-shared", "-fPIC"]);
+        let mut command = aarch64.command(&program, &d.variables());
+        let child = drainer::start(command.arg(plugin).stdout(Stdio::null()));
+        assert!(verified(d, child).lost[VERIFY_SAME] > 150);
     }
 }

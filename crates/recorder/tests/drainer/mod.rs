@@ -5,6 +5,7 @@
 
 use heaplab_recorder::layout::{self, *};
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
@@ -234,13 +235,14 @@ impl Drainer {
         self.control.at(0)
     }
 
-    pub fn environment(&self, command: &mut Command) {
-        command.env("LD_PRELOAD", &self.preload).env(heaplab_recorder::SPOOL_VARIABLE, self.folder.path());
+    /// What makes the recorder part of a program.
+    pub fn variables(&self) -> [(&'static str, &OsStr); 2] {
+        [("LD_PRELOAD", self.preload.as_os_str()), (heaplab_recorder::SPOOL_VARIABLE, self.folder.path().as_os_str())]
     }
 
+    /// Starts a command of this machine, recorded.
     pub fn spawn(&self, command: &mut Command) -> Child {
-        self.environment(command);
-        command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
+        start(command.envs(self.variables()))
     }
 
     /// Runs the command to its end and gives what it recorded.
@@ -307,6 +309,11 @@ impl Drainer {
         all.sort_by_key(|i| (i.began != BEGAN_STARTED, i.pid, i.seq));
         all
     }
+}
+
+/// Starts a command as it is.
+pub fn start(command: &mut Command) -> Child {
+    command.spawn().unwrap_or_else(|error| panic!("cannot start {command:?}: {error}"))
 }
 
 fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
