@@ -9,20 +9,18 @@ mod bundled;
 mod choose;
 mod commands;
 mod heaps;
+mod help;
 mod metaspaces;
 mod replayed;
 mod studies;
+mod terminal;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 use std::process::ExitCode;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go, replay it on other heaps.
 #[derive(Debug, Parser)]
-#[command(
-    version,
-    max_term_width = 100,
-    after_help = "Without a command, heaplab takes you through all of it on a bundled recording (the tour)."
-)]
+#[command(version, after_help = "Without a command, heaplab takes you through all of it on a bundled recording (the tour).")]
 struct CommandLine {
     #[command(subcommand)]
     command: Option<Command>,
@@ -57,7 +55,9 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let command = CommandLine::parse().command.unwrap_or(Command::Tour(commands::tour::Args::default()));
+    let words = help::laid_out(CommandLine::command(), terminal::columns()).get_matches();
+    let line = CommandLine::from_arg_matches(&words).unwrap_or_else(|error| error.exit());
+    let command = line.command.unwrap_or(Command::Tour(commands::tour::Args::default()));
     run(command).unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {
             return ExitCode::SUCCESS;

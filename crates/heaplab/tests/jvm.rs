@@ -108,7 +108,7 @@ fn the_report_is_what_jcmd_says() {
     assert!(output.status.success(), "{}", text(&output.stderr));
 
     Bundle::open(&bundle).unwrap().verify().unwrap();
-    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).output().unwrap();
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).env("COLUMNS", "200").output().unwrap();
     let report = text(&report.stdout);
 
     // "Total Usage" by level: the totals of each space, then of both.

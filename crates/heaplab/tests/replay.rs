@@ -62,8 +62,8 @@ fn time_in_blocks_that_are_kept() {
     let output = heaplab(&["--time", "--on", "glibc", "--reps", "1", "--results", results.to_str().unwrap()], &bundle);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-    assert!(text.starts_with("app: 8000 events, 4000 objects"), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(text.starts_with("app: 8,000 events, 4,000 objects"), "{text}");
     for file in ["block-00000.json", "results.json", "cells.parquet"] {
         assert!(results.join(file).exists(), "{file}");
     }
@@ -107,7 +107,7 @@ fn a_library_that_is_a_heap() {
     assert!((4_096_000..6_000_000).contains(&peak(1)), "{} against {} built in", peak(1), peak(0));
     let text = heaplab(&["--space", "--on", &format!("jemalloc,{library}")], &bundle).stdout;
     let text = String::from_utf8(text).unwrap();
-    assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
     assert!(!text.contains("1 cells") && !text.contains("1 blocks"), "{text}");
 }
 

@@ -302,9 +302,9 @@ const COMMANDS: [&str; 15] = [
     "validate",
 ];
 
-/// What stands in the help from its examples on, on a terminal that is wide enough.
+/// What stands in the help from its examples on.
 fn examples(command: &str) -> String {
-    let help = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(["snapshot", command, "--help"]).env("COLUMNS", "300").output().unwrap();
+    let help = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(["snapshot", command, "--help"]).env("COLUMNS", "80").output().unwrap();
     let help = text(&help);
     let at = help.find("Examples:\n").unwrap_or_else(|| panic!("{command}: {help}"));
     help[at..].to_owned()

@@ -38,8 +38,8 @@ impl Statistics {
         writeln!(out, "Usage by kind of loader:")?;
         writeln!(
             out,
-            "  {:<22}{:>8}{:>9}{:>13}{:>13}{:>13}{:>13}{:>13}",
-            "", "arenas", "chunks", "asked for", "used", "free", "waste", "committed"
+            " {:<21}{:>6}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}",
+            "", "arenas", "chunks", "asked", "used", "free", "waste", "committed"
         )?;
         for kind in &self.kinds {
             let loader = if kind.loader.is_empty() { "not known" } else { &kind.loader };
@@ -47,14 +47,14 @@ impl Statistics {
             let in_use = &kind.in_use;
             writeln!(
                 out,
-                "  {name:<22}{:>8}{:>9}{:>13}{:>13}{:>13}{:>13}{:>13}",
+                " {name:<21}{:>6}{:>7}{:>8}{:>8}{:>8}{:>8}{:>10}",
                 kind.arenas,
                 in_use.chunks,
-                bytes(kind.requested_bytes),
-                bytes(in_use.used_bytes),
-                bytes(in_use.free_bytes),
-                bytes(in_use.waste_bytes),
-                bytes(in_use.committed_bytes)
+                short(kind.requested_bytes),
+                short(in_use.used_bytes),
+                short(in_use.free_bytes),
+                short(in_use.waste_bytes),
+                short(in_use.committed_bytes)
             )?;
         }
         Ok(())
@@ -142,6 +142,18 @@ pub fn bytes(value: u64) -> String {
         1_048_576..1_073_741_824 => format!("{:.2} MB", value as f64 / 1_048_576.0),
         _ => format!("{:.2} GB", value as f64 / 1_073_741_824.0),
     }
+}
+
+/// The same in three digits, for tables that have to fit a terminal.
+fn short(value: u64) -> String {
+    let (whole, unit) = match value {
+        0..1024 => return format!("{value} B"),
+        1024..1_048_576 => (value as f64 / 1024.0, "KB"),
+        1_048_576..1_073_741_824 => (value as f64 / 1_048_576.0, "MB"),
+        _ => (value as f64 / 1_073_741_824.0, "GB"),
+    };
+    let digits = if whole >= 100.0 { 0 } else { 1 };
+    format!("{whole:.digits$} {unit}")
 }
 
 /// A share as HotSpot writes it: four characters.

@@ -1,18 +1,20 @@
 //! `heaplab heaps`: list every heap there is, with its parameters.
 
 use crate::heaps::{self, Row};
+use crate::terminal::{self, paragraph};
 use anyhow::Result;
-use std::fmt::Write;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab heaps`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  heaplab heaps                                        every heap, its version and parameters
-  heaplab heaps --json | jq '.[].name'                 the same for a program
+  # every heap, its version and parameters
+  heaplab heaps
+  # the same for a program
+  heaplab heaps --json | jq '.[].name'
   heaplab replay app.heaplab --on glibc,jemalloc:narenas=1,dirty_decay_ms=0
-  heaplab replay app.heaplab --on glibc,lib:/usr/lib/x86_64-linux-gnu/libjemalloc.so.2
-  heaplab replay jvm.heaplab --on metaspace:jdk17,metaspace:jdk17,reclaim=aggressive,elastic,malloc")]
+  heaplab replay app.heaplab --on glibc,lib:/usr/lib/libjemalloc.so.2
+  heaplab replay jvm.heaplab --on metaspace:jdk17,metaspace:jdk11,elastic,malloc")]
 pub struct Args {
     /// Write JSON
     #[arg(long)]
@@ -25,27 +27,29 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&table)?)?;
     } else {
-        print!("{}", text(&table)?)?;
+        print!("{}", text(&table, terminal::columns()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(table: &[Row]) -> Result<String> {
+fn text(table: &[Row], columns: usize) -> String {
+    const PARAMETER: usize = 26;
     let mut out = String::new();
     for heap in table {
         let argument = heap.argument.map(|argument| format!(":{argument}")).unwrap_or_default();
         let version = heap.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
-        writeln!(out, "{}{argument}{version}\n    {}", heap.name, heap.summary)?;
+        out += &format!("{}{argument}{version}\n", heap.name);
+        out += &paragraph(heap.summary, "    ", 4, columns);
         if let Some(why) = heap.space_depends_on_time {
-            writeln!(out, "    its space is measured in several cells: {why}")?;
+            out += &paragraph(&format!("its space is measured in several cells: {why}"), "    ", 4, columns);
         }
         for parameter in &heap.parameters {
-            writeln!(out, "    {:<22}{}", parameter.name, parameter.help)?;
-            writeln!(out, "    {:<22}{}; default {}", "", parameter.takes, parameter.default)?;
+            out += &paragraph(parameter.help, &format!("    {:<22}", parameter.name), PARAMETER, columns);
+            out += &paragraph(&format!("{}; default {}", parameter.takes, parameter.default), "", PARAMETER, columns);
         }
-        writeln!(out)?;
+        out.push('\n');
     }
-    Ok(out)
+    out
 }
 
 #[cfg(test)]
@@ -55,7 +59,7 @@ mod tests {
     #[test]
     fn the_list_names_every_heap_and_fits_the_terminal() {
         let table = heaps::table();
-        let text = text(&table).unwrap();
+        let text = text(&table, 80);
         for heap in &table {
             assert!(text.lines().any(|line| line.starts_with(&heap.name)), "{}", heap.name);
         }
@@ -67,6 +71,6 @@ mod tests {
             "{text}"
         );
         let longest = text.lines().max_by_key(|line| line.chars().count()).unwrap();
-        assert!(longest.chars().count() <= 100, "{longest}");
+        assert!(longest.chars().count() <= 80, "{longest}");
     }
 }

@@ -2,7 +2,7 @@
 
 mod show;
 
-use crate::{choose, heaps};
+use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::plan::passes_for;
 use heaplab_experiment::results::{Settings, Touch, Workload};
@@ -137,7 +137,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
-        print!("{}", show::results(&results))?;
+        print!("{}", show::results(&results, terminal::columns()))?;
     }
     let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
     let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());

@@ -11,14 +11,13 @@ mod model;
 mod moments;
 mod text;
 
-use crate::output;
+use crate::{output, terminal};
 use analysis::Analysis;
 use anyhow::Result;
 use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
 use heaplab_page::JvmMetaspace;
 use heaplab_trace::bundle::Bundle;
-use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -95,8 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
     }
     let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
-    let (width, colour) = terminal();
-    let look = text::Look { width, colour, top: args.top };
+    let look = text::Look { width: terminal::columns(), listing_width: terminal::width(), colour: terminal::has_colours(), top: args.top };
     let jvms = metaspace::jvms(&bundle, selection);
     if !args.model.is_empty() {
         for (jvm, name) in jvms.iter().flat_map(|jvm| args.model.iter().map(move |name| (*jvm, name))) {
@@ -138,17 +136,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", text::report(&bundle, &analysis, &shown, &look))
     };
     written.map(|()| ExitCode::SUCCESS)
-}
-
-/// Columns to fill and whether colours are wanted.
-fn terminal() -> (usize, bool) {
-    let out = std::io::stdout();
-    if !out.is_terminal() {
-        return (100, false);
-    }
-    let columns = rustix::termios::tcgetwinsize(&out).map_or(0, |size| usize::from(size.ws_col));
-    let width = if columns == 0 { 100 } else { columns.clamp(60, 140) };
-    (width, std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()))
 }
 
 fn write_html(

@@ -3,6 +3,7 @@
 //! Recording resolves them already. This is for what could not be resolved then: debug files that were installed later,
 //! or a recording that came from another machine.
 
+use crate::terminal::{self, cut_middle, paragraph};
 use anyhow::Result;
 use heaplab_record::symbolize::{SymbolizedModule, symbolize};
 use heaplab_symbols::Options;
@@ -17,7 +18,9 @@ Examples:
 
 Read are DWARF 2 to 5 in the file or in a separate debug file, what dwz shares between files, split DWARF (.dwo, .dwp), and
 symbol tables, those packed into the file (.gnu_debugdata) among them; all are looked for where gdb does.
-A file is used only when its build id is the recorded one. Frames that get no names keep those they had.";
+A file is used only when its build id is the recorded one. Where none was recorded (the module was linked without one, or an
+import knows none) the file is taken by its name: nothing then tells whether it is still what ran, and names may be wrong
+where it was built again. Frames that get no names keep those they had.";
 
 /// Arguments of `heaplab symbolize`.
 #[derive(Debug, clap::Args)]
@@ -42,27 +45,39 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut tables = bundle.tables().clone();
     let modules = symbolize(&mut tables, &options);
     bundle.rewrite_frames(tables.frames)?;
-    let text = if args.json { serde_json::to_string_pretty(&as_json(&modules))? + "\n" } else { as_text(&modules) };
+    let text = if args.json { serde_json::to_string_pretty(&as_json(&modules))? + "\n" } else { as_text(&modules, terminal::columns()) };
     print!("{text}")?;
     Ok(ExitCode::SUCCESS)
 }
 
+/// Before what is said of a module.
+const NOTE: &str = "      ";
+/// Columns of the four counts and what parts them from the module.
+const COUNTS: usize = 38;
+
 /// What was found, a row a module.
-fn as_text(modules: &[SymbolizedModule]) -> String {
+fn as_text(modules: &[SymbolizedModule], columns: usize) -> String {
     if modules.is_empty() {
         return "No frame of this recording lies in a module; there is nothing to resolve.\n".into();
     }
     let mut text = format!("{:>8} {:>9} {:>8} {:>8}  module\n", "frames", "functions", "lines", "inlined");
     for module in modules {
         let report = &module.report;
-        text += &format!("{:>8} {:>9} {:>8} {:>8}  {}\n", module.frames, report.functions, report.lines, report.inlined, module.path);
-        let debug = report.debug_file.iter().map(|file| format!("debug file {}", file.display()));
-        let shared = report.shared_debug_file.iter().map(|file| format!("shared debug file {}", file.display()));
-        let package = report.split_package.iter().map(|file| format!("split debug information in {}", file.display()));
+        let path = cut_middle(&module.path, columns - COUNTS);
+        text += &format!("{:>8} {:>9} {:>8} {:>8}  {path}\n", module.frames, report.functions, report.lines, report.inlined);
+        let files = [
+            ("debug file", &report.debug_file),
+            ("shared debug file", &report.shared_debug_file),
+            ("split debug information in", &report.split_package),
+        ];
+        for (what, file) in files.iter().filter_map(|(what, file)| Some((what, file.as_ref()?))) {
+            let path = cut_middle(&file.display().to_string(), columns - NOTE.len() - what.len() - 1);
+            text += &format!("{NOTE}{what} {path}\n");
+        }
         let split = (report.split_files > 0).then(|| format!("split debug information in {} files (.dwo)", report.split_files));
         let packed = report.has_packed_symbols.then(|| "symbols packed into the file (.gnu_debugdata)".to_owned());
-        for note in debug.chain(shared).chain(package).chain(split).chain(packed).chain(report.notes.iter().cloned()) {
-            text += &format!("{:38}{note}\n", "");
+        for note in split.iter().chain(&packed).chain(&report.notes) {
+            text += &paragraph(note, NOTE, NOTE.len(), columns);
         }
     }
     text
@@ -99,12 +114,12 @@ mod tests {
         let module = |path: &str, frames, report| SymbolizedModule { path: path.into(), build_id: "ab".into(), frames, report };
         let modules = [module("/lib/libc.so.6", 1234, libc), module("/gone", 5, gone)];
         assert_eq!(
-            as_text(&modules),
+            as_text(&modules, 80),
             "  frames functions    lines  inlined  module\n    1234      1200     1100       31  /lib/libc.so.6\n\
-             \x20                                     debug file /usr/lib/debug/libc.debug\n       5         0        0        0  /gone\n\
-             \x20                                     the file cannot be read (No such file)\n"
+             \x20     debug file /usr/lib/debug/libc.debug\n       5         0        0        0  /gone\n\
+             \x20     the file cannot be read (No such file)\n"
         );
         assert_eq!(as_json(&modules)["modules"][0]["functions"], 1200);
-        assert!(as_text(&[]).contains("nothing to resolve"));
+        assert!(as_text(&[], 80).contains("nothing to resolve"));
     }
 }

@@ -3,7 +3,7 @@
 //! It prints each command as a user would type it and runs that command, so that what the tour shows is what the
 //! commands do.
 
-use crate::bundled;
+use crate::{bundled, terminal};
 use anyhow::{Context, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,8 +34,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let recording = args.into.join("sqlite.heaplab");
     let page = args.into.join("report.html");
     bundled::unpack_sqlite(&recording)?;
-    println!("heaplab records what a program allocates, says where the bytes go, and runs the same workload")?;
-    println!("on other heaps. This is a recording of sqlite3 that it carries (traces/sqlite-tour.sql). Its report:\n")?;
+    let what = "heaplab records what a program allocates, says where the bytes go, and runs the same workload on other heaps. \
+                This is a recording of sqlite3 that it carries (traces/sqlite-tour.sql). Its report:";
+    println!("{}", terminal::paragraph(what, "", 0, terminal::columns()))?;
     step(&["report", text(&recording)?])?;
     println!("\nThe same workload on every heap that is built in:\n")?;
     let heaps = crate::heaps::built_in().join(",");

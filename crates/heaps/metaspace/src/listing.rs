@@ -4,7 +4,7 @@
 //! where the designs do: the old one has four kinds of chunks with headers in them, all committed; the elastic one levels, partly
 //! committed. Both give a `Listing`, so that they can stand beside each other.
 
-use crate::elastic::report_text::{human, percent};
+use crate::elastic::report_text::{human, percent, short};
 use serde::Serialize;
 use std::fmt::{self, Display, Formatter};
 
@@ -76,8 +76,9 @@ impl Display for Listing {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         writeln!(f, "Usage by kind of loader ({}):", self.metaspace)?;
         let names = ["arenas", "chunks", "used", "free", "waste", "overhead", "committed"];
-        write!(f, "  {:<22}", "")?;
-        names.iter().try_for_each(|name| write!(f, "{name:>13}"))?;
+        const WIDTHS: [usize; 7] = [6, 7, 8, 8, 8, 9, 10];
+        write!(f, " {:<21}", "")?;
+        names.iter().zip(WIDTHS).try_for_each(|(name, width)| write!(f, "{name:>width$}"))?;
         writeln!(f)?;
         let mut rows: Vec<(String, LoaderUsage)> = self
             .loaders
@@ -86,9 +87,10 @@ impl Display for Listing {
             .collect();
         rows.push(("all".into(), self.total()));
         for (name, usage) in rows {
-            write!(f, "  {name:<22}{:>13}{:>13}", usage.arenas, usage.chunks)?;
-            for bytes in [usage.used_bytes, usage.free_bytes, usage.waste_bytes, usage.overhead_bytes, usage.committed_bytes] {
-                write!(f, "{:>13}", human(bytes))?;
+            write!(f, " {name:<21}{:>6}{:>7}", usage.arenas, usage.chunks)?;
+            let sums = [usage.used_bytes, usage.free_bytes, usage.waste_bytes, usage.overhead_bytes, usage.committed_bytes];
+            for (bytes, width) in sums.into_iter().zip(&WIDTHS[2..]) {
+                write!(f, "{:>width$}", short(bytes))?;
             }
             writeln!(f)?;
         }

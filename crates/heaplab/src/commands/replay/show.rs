@@ -1,27 +1,26 @@
 //! The results as a person reads them: a table, the verdict, what limits it.
 
+use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use heaplab_experiment::results::{Comparison, Estimate, HeapResult, Measure, Results, Touch};
+use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Touch};
 use heaplab_experiment::verdict::plural;
-use heaplab_findings::words::bytes;
-use std::fmt::Write;
+use heaplab_findings::words::{bytes, count};
 
-/// Columns of a terminal.
-const WIDTH: u16 = 100;
-
-/// All of it.
-pub fn results(results: &Results) -> String {
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = write!(out, "{}\n{}\n", heading(results), table(results));
+/// All of it, in lines of so many columns.
+pub fn results(results: &Results, columns: usize) -> String {
+    let mut out = wrapped(&heading(results), "", columns);
+    for table in [space_table(results, columns), time_table(results, columns)].into_iter().flatten() {
+        out += &format!("\n{table}\n");
+    }
+    out.push('\n');
     for sentence in &results.verdict {
-        let _ = write!(out, "{}", wrapped(sentence, ""));
+        out += &wrapped(sentence, "", columns);
     }
     if !results.cautions.is_empty() {
         out.push('\n');
     }
     for caution in &results.cautions {
-        let _ = write!(out, "{}", wrapped(caution, "Note: "));
+        out += &wrapped(caution, "Note: ", columns);
     }
     out
 }
@@ -37,60 +36,69 @@ fn heading(results: &Results) -> String {
     };
     let timed = results.heaps.iter().any(|heap| heap.time.is_some());
     let blocks = if timed { format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass")) } else { String::new() };
-    let text = format!(
+    format!(
         "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}{blocks}.",
-        workload.events,
-        workload.objects,
+        count(workload.events),
+        count(workload.objects),
         bytes(workload.peak_requested_bytes),
-    );
-    wrapped(&text, "")
+    )
 }
 
-fn table(results: &Results) -> String {
+/// The space of each heap, where it was measured.
+fn space_table(results: &Results, columns: usize) -> Option<Table> {
+    let rows = results.heaps.iter().filter_map(|heap| {
+        let mut cells = vec![name(heap)];
+        match &heap.space {
+            Some(space) => {
+                cells.push(bytes(space.peak_resident_bytes));
+                cells.push(space.trimmed_resident_bytes.map_or_else(String::new, bytes));
+                cells.push(space.peak_committed_bytes.map_or_else(String::new, bytes));
+            }
+            None => cells.extend([failed(heap, "space")?, String::new(), String::new()]),
+        }
+        cells.push(compared(results, heap, Measure::Space));
+        Some(cells)
+    });
+    table(["space", "peak resident", "trimmed", "committed", "ratio"], rows.collect(), columns)
+}
+
+/// The time of each heap, where it was measured.
+fn time_table(results: &Results, columns: usize) -> Option<Table> {
+    let rows = results.heaps.iter().filter_map(|heap| {
+        let ns = match &heap.time {
+            Some(time) => range(time.ns_per_event, 1),
+            None => failed(heap, "time")?,
+        };
+        Some(vec![name(heap), ns, compared(results, heap, Measure::Time)])
+    });
+    table(["time", "ns an event", "ratio"], rows.collect(), columns)
+}
+
+/// None where there is nothing to show.
+fn table<const N: usize>(headings: [&str; N], rows: Vec<Vec<String>>, columns: usize) -> Option<Table> {
     let mut table = Table::new();
-    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic).set_width(WIDTH);
-    table.set_header(["heap", "peak resident", "trimmed", "committed", "space", "ns an event", "time"]);
-    for heap in &results.heaps {
-        table.add_row(row(results, heap));
-    }
+    table.load_style(presets::UTF8_HORIZONTAL_ONLY).set_content_arrangement(ContentArrangement::Dynamic);
+    table.set_width(columns.try_into().unwrap_or(u16::MAX)).set_header(headings).add_rows(rows);
     for column in table.column_iter_mut().skip(1) {
         column.set_cell_alignment(CellAlignment::Right);
     }
-    table.to_string()
+    (!table.is_empty()).then_some(table)
 }
 
-fn row(results: &Results, heap: &HeapResult) -> Vec<String> {
-    let find = |measure| results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
-    // A library's version is its path, which its name says already.
-    let name = if heap.version.is_empty() || heap.heap.contains(&heap.version) {
-        heap.heap.clone()
-    } else {
-        format!("{}\n{}", heap.heap, heap.version)
-    };
-    let mut cells = vec![name];
-    match &heap.space {
-        Some(space) => {
-            cells.push(bytes(space.peak_resident_bytes));
-            cells.push(space.trimmed_resident_bytes.map_or_else(String::new, bytes));
-            cells.push(space.peak_committed_bytes.map_or_else(String::new, bytes));
-        }
-        None => cells.extend([failed(heap, "space"), String::new(), String::new()]),
-    }
-    cells.push(find(Measure::Space).map_or_else(String::new, ratio));
-    match &heap.time {
-        Some(time) => cells.push(range(time.ns_per_event, 1)),
-        None => cells.push(failed(heap, "time")),
-    }
-    cells.push(find(Measure::Time).map_or_else(String::new, ratio));
-    cells
+/// A heap's name and, below it, its version: not that of a library, which is its path.
+fn name(heap: &HeapResult) -> String {
+    let parameters = heap.heap.replace(',', ",\n ");
+    if heap.version.is_empty() || heap.heap.contains(&heap.version) { parameters } else { format!("{parameters}\n{}", heap.version) }
 }
 
-fn failed(heap: &HeapResult, kind: &str) -> String {
-    if heap.failures.iter().any(|failure| failure.kind == kind) { "failed".into() } else { String::new() }
+fn failed(heap: &HeapResult, kind: &str) -> Option<String> {
+    heap.failures.iter().any(|failure| failure.kind == kind).then(|| String::from("failed"))
 }
 
-fn ratio(comparison: &Comparison) -> String {
-    range(comparison.ratio, 3)
+/// The heap against the first one.
+fn compared(results: &Results, heap: &HeapResult, measure: Measure) -> String {
+    let found = results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
+    found.map_or_else(String::new, |comparison| range(comparison.ratio, 3))
 }
 
 fn range(estimate: Estimate, digits: usize) -> String {
@@ -98,26 +106,9 @@ fn range(estimate: Estimate, digits: usize) -> String {
     if low == high { value } else { format!("{value}\n{low} to {high}") }
 }
 
-/// `text` in lines of the terminal's width, the first behind `label`.
-fn wrapped(text: &str, label: &str) -> String {
-    let mut out = String::from(label);
-    let mut column = label.chars().count();
-    let mut line_begins = true;
-    for word in text.split_whitespace() {
-        let length = word.chars().count();
-        if !line_begins && column + 1 + length > usize::from(WIDTH) {
-            out.push_str("\n  ");
-            column = 2;
-        } else if !line_begins {
-            out.push(' ');
-            column += 1;
-        }
-        out.push_str(word);
-        column += length;
-        line_begins = false;
-    }
-    out.push('\n');
-    out
+/// `text` in lines that fit, the first behind `label`.
+fn wrapped(text: &str, label: &str, columns: usize) -> String {
+    paragraph(text, label, 2, columns).trim_start().into()
 }
 
 #[cfg(test)]
@@ -125,9 +116,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn tables_of_long_names_fit_the_terminal() {
+        let json = include_str!("show/results.json");
+        let results: Results = serde_json::from_str(json).unwrap();
+        let text = super::results(&results, 80);
+        assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+        insta::assert_snapshot!(text);
+    }
+
+    #[test]
     fn lines_end_where_the_terminal_does() {
-        let text = wrapped(&"word ".repeat(60), "Note: ");
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        let text = wrapped(&"word ".repeat(60), "Note: ", 80);
+        assert!(text.starts_with("Note: word") && text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert_eq!(text.split_whitespace().filter(|word| *word == "word").count(), 60);
     }
 }

@@ -1,10 +1,11 @@
 //! The report of a JVM's metaspace: what the real one held at a moment, in the form of `jcmd VM.metaspace`, and the largest wastes.
 //!
-//! The lines of `VM.metaspace` are printed as they are, wider than a terminal may be: users compare them with what jcmd prints.
+//! The lines of `VM.metaspace` are printed as they are where the terminal is wide enough, because users compare them with what jcmd
+//! prints, and folded at their commas where it is not.
 
 use super::text::Look;
 use super::text::paint::Paint;
-use crate::choose;
+use crate::{choose, terminal};
 use anyhow::Result;
 use heaplab_findings::words::{bytes, duration, plural};
 use heaplab_metaspace_report::{At, Point, Report, is_metaspace, report};
@@ -64,10 +65,11 @@ pub fn between(bundle: &Bundle, process: u32, moments: &[String], look_as: &Look
     let (Some(before), Some(after)) = both else { return Ok(String::new()) };
     let mut paint = Paint::new(look_as.width, look_as.colour);
     paint.heading(&format!("The metaspace at {from} ({}) and at {to} ({})", duration(before.time_ns), duration(after.time_ns)));
-    paint.line(&format!("{:<24}{:>24}{:>24}{:>24}", "", "arenas", "used", "committed"));
+    // Two sizes and an arrow are 22 columns at most.
+    paint.line(&format!("{:<21}{:>13}{:>23}{:>23}", "", "arenas", "used", "committed"));
     let mut row = |name: &str, arenas: (u64, u64), used: (u64, u64), committed: (u64, u64)| {
         let pair = |(from, to): (u64, u64)| format!("{} -> {}", bytes(from), bytes(to));
-        paint.line(&format!("{name:<24}{:>24}{:>24}{:>24}", format!("{} -> {}", arenas.0, arenas.1), pair(used), pair(committed)));
+        paint.line(&format!("{name:<21}{:>13}{:>23}{:>23}", format!("{} -> {}", arenas.0, arenas.1), pair(used), pair(committed)));
     };
     let (one, other) = (&before.statistics, &after.statistics);
     let mut kinds: Vec<(&str, bool)> = other.kinds.iter().chain(&one.kinds).map(|kind| (kind.loader.as_str(), kind.class)).collect();
@@ -135,7 +137,8 @@ pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>
     );
     chart(&mut paint, &report.timeline);
     let mut text = paint.finish();
-    text.push_str(&format!("\nThe metaspace {when}, as jcmd VM.metaspace counts\n{statistics}"));
+    text.push_str(&format!("\nThe metaspace {when}, as jcmd VM.metaspace counts\n"));
+    statistics.to_string().lines().for_each(|line| text.push_str(&folded(line, look.listing_width)));
     let mut paint = Paint::new(look.width, look.colour);
     paint.heading("Where committed bytes go unused, and what would help");
     if report.findings.is_empty() {
@@ -153,6 +156,25 @@ pub fn text(bundle: &Bundle, report: &Report, process: u32, wanted: Option<&str>
     );
     text.push_str(&paint.finish());
     text
+}
+
+/// A line of jcmd's form, which knows no width: where it is too long it goes on below what stands behind its name.
+fn folded(line: &str, width: usize) -> String {
+    if !line.contains(", ") && line.chars().count() > width {
+        return terminal::paragraph(line, "", 2, width);
+    }
+    let hanging = line.find(": ").map_or(0, |colon| colon + 2);
+    let mut lines = vec![String::new()];
+    for piece in line.split_inclusive(", ") {
+        let last = lines.last().map_or(0, |line| line.chars().count());
+        if last > hanging && last + piece.trim_end().chars().count() > width {
+            lines.push(" ".repeat(hanging));
+        }
+        if let Some(last) = lines.last_mut() {
+            last.push_str(piece);
+        }
+    }
+    lines.iter().map(|line| format!("{}\n", line.trim_end())).collect()
 }
 
 /// Which JVM it is, where the recording has several.
@@ -206,7 +228,13 @@ fn chart(paint: &mut Paint, timeline: &[Point]) {
 
 #[cfg(test)]
 mod tests {
-    use super::others;
+    use super::{folded, others};
+
+    #[test]
+    fn a_long_line_goes_on_below_its_own_beginning() {
+        assert_eq!(folded("  Both:  1 chunk,  2 KB used,  3 KB free", 80), "  Both:  1 chunk,  2 KB used,  3 KB free\n");
+        assert_eq!(folded("  Both:  1 chunk,  2 KB used,  3 KB free", 29), "  Both:  1 chunk,  2 KB used,\n         3 KB free\n");
+    }
 
     #[test]
     fn a_list_that_is_cut_says_so() {

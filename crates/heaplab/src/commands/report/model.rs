@@ -5,6 +5,7 @@
 
 use crate::choose::{self, Moment};
 use crate::metaspaces::{Design, design};
+use crate::terminal;
 use anyhow::{Context, Result, bail};
 use heaplab_findings::words::{bytes, duration};
 use heaplab_metaspace::plan::ArenaPlan;
@@ -93,6 +94,7 @@ impl Run<'_> {
     fn line(&self, name: &str, time_ns: u64) -> String {
         let moment = self.model.moment();
         let [used, committed, free] = [moment.used, moment.committed, moment.free_chunks].map(bytes);
+        let name = terminal::cut(name, 23);
         format!("{name:<24}{:>12}{used:>12}{committed:>12}{free:>16}\n", duration(time_ns))
     }
 

@@ -7,7 +7,7 @@ mod places;
 
 use super::analysis::Analysis;
 use super::moments::Shown;
-use crate::choose;
+use crate::{choose, terminal};
 use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
 use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis};
@@ -20,6 +20,8 @@ use paint::Paint;
 pub struct Look {
     /// Columns to fill.
     pub width: usize,
+    /// Columns that the lines of another tool's form may take.
+    pub listing_width: usize,
     /// Whether the terminal takes colours.
     pub colour: bool,
     /// Findings, stacks and sizes to show.
@@ -189,7 +191,10 @@ fn sparkline(paint: &mut Paint, timeline: &Timeline) {
 
 fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     paint.heading("Slop: bytes given beyond what was asked for");
-    paint.dim(&format!("{:<34}{:>12}{:>12}{:>9}{:>14}", "", "peak", "usable", "slop", "slop, run"));
+    const FIGURES: usize = 46;
+    // What is left beside the figures is for the name; more than it needs would part it from them.
+    let name_columns = paint.width().saturating_sub(FIGURES).min(34);
+    paint.dim(&format!("{:<name_columns$}{:>12}{:>12}{:>9}{:>13}", "", "peak", "usable", "slop", "slop, run"));
     for row in &analysis.findings.slop {
         let name = match row.basis {
             Basis::Measured if bundle.meta().allocator.is_empty() => "measured".to_string(),
@@ -197,8 +202,8 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
             Basis::Table(_) => row.basis.title().to_string(),
         };
         let line = format!(
-            "{:<34}{:>12}{:>12}{:>9}{:>14}",
-            paint::cut(&name, 33),
+            "{:<name_columns$}{:>12}{:>12}{:>9}{:>13}",
+            terminal::cut(&name, name_columns - 1),
             bytes(row.at_peak_requested_bytes),
             bytes(row.at_peak_usable_bytes),
             percent(row.at_peak_share()),

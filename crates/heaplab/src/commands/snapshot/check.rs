@@ -4,6 +4,7 @@ use super::expression::{Expression, Misread, Tokens, Value};
 use super::file::{self, Reading};
 use super::pattern::{Pattern, of_classes, retained_by_all};
 use super::table::number;
+use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
@@ -24,8 +25,10 @@ shallow(CLASS)    their own bytes
 retained(CLASS)   bytes that would go with all of them
 distance(CLASS)   references from a root to the nearest
 total()           all bytes;  nodes(), edges(): all objects, all references
+
 Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024);
 + - * / and or not ( ) as usual.
+
 Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
 could not be checked.";
 
@@ -107,7 +110,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         println!("{}", serde_json::to_string(&answer)?)?;
     } else {
         for (text, (holds, asked)) in args.assertions.iter().zip(&checked) {
-            println!("{}  {text}", if *holds { "holds " } else { "FAILED" })?;
+            let holds = if *holds { "holds   " } else { "FAILED  " };
+            print!("{}", terminal::paragraph(text, holds, holds.len(), terminal::columns()))?;
             for each in asked {
                 println!("        {} is {}", each.call, each.shown())?;
             }

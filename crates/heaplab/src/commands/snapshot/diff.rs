@@ -2,8 +2,9 @@
 
 use super::file::{Reading, Source};
 use super::pattern::Pattern;
-use super::rows::{label, node_json};
+use super::rows::{label_within, node_json};
 use super::table::{Table, number, one_line};
+use crate::terminal;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_findings::words::bytes;
@@ -130,8 +131,9 @@ fn new_objects(newer: &Analysis, diffs: &[ClassDiff], top: usize, text: &mut Str
     added.sort_by_key(|node| Reverse(newer.retained_size(*node)));
     let shown = if top == 0 { added.len() } else { top.min(added.len()) };
     let _ = writeln!(text, "\nNew, by what they retain:");
+    let room = terminal::columns() - 12;
     for node in &added[..shown] {
-        let _ = writeln!(text, "{:>10}  {}", bytes(newer.retained_size(*node)), label(newer, *node));
+        let _ = writeln!(text, "{:>10}  {}", bytes(newer.retained_size(*node)), label_within(newer, *node, room));
     }
     if shown < added.len() {
         let _ = writeln!(text, "... and {} more", number((added.len() - shown) as u64));
@@ -200,7 +202,7 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
 
 fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
     let totals: Vec<String> = totals.iter().map(|total| bytes(*total)).collect();
-    let mut text = format!("{}\n", totals.join(" -> "));
+    let mut text = terminal::paragraph(&totals.join(" -> "), "", 0, terminal::columns());
     if growing.is_empty() {
         text.push_str("No class has more objects in each snapshot than in the one before.\n");
         return text;
@@ -209,14 +211,23 @@ fn series_text(totals: &[u64], growing: &[Growth], top: usize) -> String {
     text.push_str("\nMore objects each time:\n");
     let mut table = Table::new(["grown by", "objects", "class"]);
     for class in &growing[..shown] {
-        let counts: Vec<String> = class.counts.iter().map(|count| number(*count)).collect();
-        table.row([bytes(class.bytes()), counts.join(" -> "), class_of_key(&class.key)]);
+        table.row([bytes(class.bytes()), course(&class.counts), class_of_key(&class.key)]);
     }
     text.push_str(&table.text());
     if shown < growing.len() {
         let _ = writeln!(text, "... and {} classes more (--top 0 shows all)", number((growing.len() - shown) as u64));
     }
     text
+}
+
+/// `1 -> 2 -> 3`; of a long series, its beginning and its end.
+fn course(counts: &[u64]) -> String {
+    const SHOWN: usize = 4;
+    let numbers = |counts: &[u64]| counts.iter().map(|count| number(*count)).collect::<Vec<_>>().join(" -> ");
+    match counts {
+        [first, .., before, last] if counts.len() > SHOWN => format!("{} -> ... -> {}", number(*first), numbers(&[*before, *last])),
+        _ => numbers(counts),
+    }
 }
 
 fn name(bytes: &[u8]) -> Cow<'_, str> {
@@ -251,6 +262,7 @@ mod tests {
     fn a_key_tells_its_class() {
         assert_eq!(class_of_key(b",Session"), "Session");
         assert_eq!(class_of_key(b"12,3,4,Session, odd"), "Session, odd");
+        assert_eq!((course(&[1, 2, 3, 4]).as_str(), course(&[1, 2, 3, 4, 5]).as_str()), ("1 -> 2 -> 3 -> 4", "1 -> ... -> 4 -> 5"));
         assert_eq!((signed(-1200).as_str(), signed(5).as_str(), signed_bytes(-2048).as_str()), ("-1,200", "+5", "-2.00 KiB"));
     }
 }

@@ -2,8 +2,9 @@
 
 use super::file::{self, Reading};
 use super::pattern::Subject;
-use super::rows::{label, node_json};
+use super::rows::{label_within, node_json};
 use super::table::{number, share};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
@@ -66,17 +67,31 @@ pub fn run(args: Args) -> Result<ExitCode> {
             });
             println!("{}", serde_json::to_string(&answer)?)
         } else {
+            let room = terminal::columns() - LABEL_COLUMN;
             let mut text = String::new();
             for node in above.iter().rev() {
-                let _ = writeln!(text, "{:>17}  {}", share(analysis.retained_size(*node), analysis.total_bytes()), label(analysis, *node));
+                let _ = writeln!(
+                    text,
+                    "{:>17}  {}",
+                    share(analysis.retained_size(*node), analysis.total_bytes()),
+                    label_within(analysis, *node, room)
+                );
             }
-            let _ = writeln!(text, "{:>17}  {}", share(analysis.retained_size(node), analysis.total_bytes()), label(analysis, node));
+            let _ = writeln!(
+                text,
+                "{:>17}  {}",
+                share(analysis.retained_size(node), analysis.total_bytes()),
+                label_within(analysis, node, room)
+            );
             tree.text(node, args.depth.into(), 1, &mut text);
             print!("{text}")
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Where an object's label begins: behind the bytes and their share.
+const LABEL_COLUMN: usize = 19;
 
 /// What dominates a node, the nearest first.
 fn chain(analysis: &Analysis, node: Node) -> Vec<Node> {
@@ -135,7 +150,8 @@ impl Tree<'_, '_, '_> {
         let (children, count) = self.largest(node);
         for child in &children {
             let retained = share(self.analysis.retained_size(*child), self.analysis.total_bytes());
-            let _ = writeln!(out, "{retained:>17}  {}{}", "  ".repeat(level), label(self.analysis, *child));
+            let label = label_within(self.analysis, *child, terminal::columns().saturating_sub(LABEL_COLUMN + 2 * level));
+            let _ = writeln!(out, "{retained:>17}  {}{label}", "  ".repeat(level));
             if level < depth {
                 self.text(*child, depth, level + 1, out);
             }

@@ -3,6 +3,7 @@
 use super::one::{OfObject, Says};
 use super::rows::{edge_json, label, node_json, step};
 use super::table::{Table, cut, distance, number};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
@@ -57,7 +58,7 @@ impl Says for References {
             let _ = writeln!(text, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1);
         }
         for frame in allocated_by(analysis, node) {
-            let _ = writeln!(text, "allocated in {frame}");
+            let _ = writeln!(text, "allocated in {}", terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len()));
         }
         if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
             let _ = writeln!(text, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS));

@@ -5,11 +5,12 @@
 
 use super::file::{self, Reading};
 use super::pattern::Subject;
-use super::rows::{edge_json, heading, label, node_json, step};
+use super::rows::{edge_json, heading, label, label_within, node_json, step};
 use super::summary::name;
-use super::table::{number, one_line};
+use super::table::{cut, number, one_line};
+use crate::terminal;
 use anyhow::Result;
-use heaplab_findings::words::bytes;
+use heaplab_findings::words::{bytes, plural};
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, EdgeType, Node, Retainers};
 use serde_json::{Value, json};
@@ -124,13 +125,10 @@ fn text(analysis: &Analysis, nodes: &[Node], groups: &[Group], shown: usize) -> 
     }
     for group in &groups[..shown] {
         if nodes.len() > 1 {
-            let _ = writeln!(
-                text,
-                "{} objects, {} retained in sum; such as {}",
-                number(group.count),
-                bytes(group.retained_bytes),
-                label(analysis, group.example)
-            );
+            let objects = plural(group.count, "object");
+            let all = format!("{objects}, {} retained in sum; such as ", bytes(group.retained_bytes));
+            let example = label_within(analysis, group.example, terminal::columns() - all.chars().count());
+            let _ = writeln!(text, "{all}{example}");
         }
         write_way(analysis, group, &mut text);
         text.push('\n');
@@ -141,6 +139,9 @@ fn text(analysis: &Analysis, nodes: &[Node], groups: &[Group], shown: usize) -> 
     text
 }
 
+/// Columns of a class behind an object whose line is too long.
+const CLASS_COLUMNS: usize = 24;
+
 fn write_way(analysis: &Analysis, group: &Group, text: &mut String) {
     let graph = &analysis.snapshot().graph;
     let Some(first) = group.way.first() else {
@@ -148,7 +149,8 @@ fn write_way(analysis: &Analysis, group: &Group, text: &mut String) {
         let _ = writeln!(text, "  {what}");
         return;
     };
-    let _ = writeln!(text, "  {}", label(analysis, graph.source(*first)));
+    let columns = terminal::columns();
+    let _ = writeln!(text, "  {}", label_within(analysis, graph.source(*first), columns - 2));
     for edge in &group.way {
         let target = graph.target(*edge);
         let class = name(&analysis.classes()[analysis.class_of(target) as usize]);
@@ -156,7 +158,15 @@ fn write_way(analysis: &Analysis, group: &Group, text: &mut String) {
         // The class says more than the properties of a plain object do.
         let class = if label.starts_with(&class) || class.starts_with('(') { String::new() } else { format!("  {}", one_line(&class)) };
         let any = if group.count > 1 && is_numbered(analysis, *edge) { "  (and others alike)" } else { "" };
-        let _ = writeln!(text, "    {} = {label}{class}{any}", step(analysis, *edge));
+        let step = step(analysis, *edge);
+        let line = format!("    {step} = {label}{class}{any}");
+        if line.chars().count() <= columns {
+            let _ = writeln!(text, "{line}");
+            continue;
+        }
+        let what = cut(&class, CLASS_COLUMNS) + any;
+        let label = label_within(analysis, target, columns - 8 - what.chars().count());
+        let _ = writeln!(text, "    {} =\n        {label}{what}", cut(&step, columns - 6));
     }
 }
 

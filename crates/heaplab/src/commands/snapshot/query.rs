@@ -37,9 +37,11 @@ Examples:
 Clauses, in this order, each as needed:
   where CONDITION | group FIELD, ... | sort FIELD [asc|desc] | top N |
   select FIELD, ...
+
 Fields: id, type, class, name, shallow, retained, distance, detached (1 or 0),
 references, dominator. Groups have their fields and count, shallow (sum),
 retained (by all of them together) and distance (the least).
+
 Conditions: = != < <= > >= on numbers and texts, ~ for a pattern with *,
 + - * / and or not ( ), units B kB MB GB KiB MiB GiB.";
 

@@ -1,8 +1,9 @@
 //! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as DevTools' Retainers.
 
 use super::one::{OfObject, Says};
-use super::rows::{edge_json, label, node_json, step};
-use super::table::{distance, number};
+use super::rows::{edge_json, label_within, node_json, step};
+use super::table::{cut, distance, number};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node, Retainers};
@@ -83,11 +84,18 @@ impl Walk<'_, '_, '_> {
 
     fn text(&self, node: Node, depth: usize, above: &mut Vec<Node>, out: &mut String) {
         let sorted = self.sorted(node);
-        let indent = "  ".repeat(above.len());
+        let columns = terminal::columns();
+        let indent = "  ".repeat(above.len().min(columns / 4));
         for (edge, source) in sorted.iter().take(self.top) {
             let again = if above.contains(source) { "  (again)" } else { "" };
-            let (from, step) = (label(self.analysis, *source), step(self.analysis, *edge));
-            let _ = writeln!(out, "{:>4} {indent}{from} {step}{again}", distance(self.analysis.distance(*source)));
+            let before = format!("{:>4} {indent}", distance(self.analysis.distance(*source)));
+            let room = columns - before.len();
+            let (from, by) = (label_within(self.analysis, *source, room), step(self.analysis, *edge) + again);
+            if from.chars().count() + 1 + by.chars().count() <= room {
+                let _ = writeln!(out, "{before}{from} {by}");
+            } else {
+                let _ = writeln!(out, "{before}{from}\n     {indent}    {}", cut(&by, room - 4));
+            }
             if depth > 1 && again.is_empty() {
                 above.push(*source);
                 self.text(*source, depth - 1, above, out);

@@ -2,6 +2,7 @@
 
 use super::summary::name;
 use super::table::{cut, distance, one_line};
+use crate::terminal;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, EdgeType, Node};
@@ -9,14 +10,31 @@ use serde_json::{Value, json};
 
 /// Characters of a string's content on a line.
 const CONTENT_CHARACTERS: usize = 60;
+/// The least of them, however little room there is.
+const CONTENT_CHARACTERS_MIN: usize = 8;
 /// Characters of a name in JSON: strings may have megabytes.
 const JSON_CHARACTERS: usize = 1024;
 
 /// `Session @4711`, `"content" @5`, `{id, name} @7`.
 pub fn label(analysis: &Analysis, node: Node) -> String {
+    named(analysis, node, CONTENT_CHARACTERS)
+}
+
+/// The same in so many columns: the name gives way, and its first letters and the id stay.
+pub fn label_within(analysis: &Analysis, node: Node, columns: usize) -> String {
+    let whole = label(analysis, node);
+    let beyond = whole.chars().count().saturating_sub(columns);
+    if beyond == 0 {
+        return whole;
+    }
+    let name = cut(&analysis.name(node), CONTENT_CHARACTERS).chars().count();
+    named(analysis, node, name.saturating_sub(beyond).max(CONTENT_CHARACTERS_MIN))
+}
+
+fn named(analysis: &Analysis, node: Node, characters: usize) -> String {
     let snapshot = analysis.snapshot();
     let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
-    let shown = cut(&analysis.name(node), CONTENT_CHARACTERS);
+    let shown = cut(&analysis.name(node), characters);
     let id = snapshot.graph.id(node);
     match kind {
         "string" | "concatenated string" | "sliced string" => format!("\"{shown}\" @{id}"),
@@ -79,12 +97,13 @@ pub fn heading(analysis: &Analysis, node: Node) -> String {
     let class = name(&analysis.classes()[analysis.class_of(node) as usize]);
     let kind = snapshot.node_type_name(snapshot.graph.node_type(node));
     let detached = if analysis.detachedness(node) == 2 { ", detached" } else { "" };
-    format!(
-        "{}\n{kind} of class {}{detached}; shallow {}, retained {}, distance {}\n",
-        label(analysis, node),
-        one_line(&class),
+    let columns = terminal::columns();
+    let what = format!(
+        "{kind} of class {}{detached}; shallow {}, retained {}, distance {}",
+        cut(&class, columns - "native of class ".len()),
         bytes(analysis.self_size(node)),
         bytes(analysis.retained_size(node)),
         distance(analysis.distance(node)),
-    )
+    );
+    format!("{}\n{}", label_within(analysis, node, columns), terminal::paragraph(&what, "", 0, columns))
 }

@@ -4,7 +4,7 @@ use super::file::{self, Reading, Source};
 use super::filter::{self, Wanted};
 use super::pattern::Pattern;
 use super::table::{Table, distance, number, share};
-use crate::output;
+use crate::{output, terminal};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_findings::words::bytes;
@@ -169,9 +169,8 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
     let total = summary.statistics.total_bytes;
     let (nodes, edges) = (number(summary.node_count), number(summary.edge_count));
     let sums = &summary.statistics;
-    let mut text = format!(
-        "{} in {nodes} objects with {edges} references\ncode {}, strings {}, arrays {}, typed arrays {}, other native {}, system {}\n\n",
-        bytes(total),
+    let parts = format!(
+        "code {}, strings {}, arrays {}, typed arrays {}, other native {}, system {}",
         bytes(sums.code_bytes),
         bytes(sums.string_bytes),
         bytes(sums.js_array_bytes),
@@ -179,6 +178,8 @@ fn text(summary: &Summary, classes: &[(u32, &Class)], shown: usize, filtered: bo
         bytes(sums.native_bytes.saturating_sub(sums.typed_array_bytes)),
         bytes(sums.system_bytes),
     );
+    let parts = terminal::paragraph(&parts, "", 0, terminal::columns());
+    let mut text = format!("{} in {nodes} objects with {edges} references\n{parts}\n", bytes(total));
     if filtered {
         // Whatever classes are shown.
         let (count, size) = summary.classes.iter().fold((0, 0), |sum, class| (sum.0 + class.count, sum.1 + class.self_size));

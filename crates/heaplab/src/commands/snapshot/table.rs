@@ -1,13 +1,12 @@
 //! Columns of text that fit the terminal: the last one gives way.
 
+use crate::terminal;
 use heaplab_findings::words::{bytes, count};
 use heaplab_snapshot::analysis::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 use std::fmt::Write;
 
-/// Columns where there is no terminal to ask.
-const WIDTH: usize = 100;
 /// The least that the last column gets.
-const LAST_WIDTH_MIN: usize = 30;
+const LAST_WIDTH_MIN: usize = 20;
 
 /// Rows of cells; all columns are numbers to the right, but for the last, which is text.
 #[derive(Debug, Default)]
@@ -36,7 +35,7 @@ impl Table {
         let last = self.rows[0].len() - 1;
         let widths: Vec<usize> = (0..last).map(|at| self.rows.iter().map(|row| row[at].chars().count()).max().unwrap_or(0)).collect();
         let before: usize = widths.iter().map(|width| width + 2).sum();
-        let rest = terminal_width().saturating_sub(before).max(LAST_WIDTH_MIN);
+        let rest = terminal::columns().saturating_sub(before).max(LAST_WIDTH_MIN);
         let mut text = String::new();
         for row in &self.rows {
             for (cell, width) in row.iter().zip(&widths) {
@@ -46,11 +45,6 @@ impl Table {
         }
         text
     }
-}
-
-/// Columns of the terminal that standard output is.
-fn terminal_width() -> usize {
-    rustix::termios::tcgetwinsize(std::io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|width| *width > 0).unwrap_or(WIDTH)
 }
 
 /// At most so many characters on one line, with an ellipsis where some are left out; what would move the cursor is escaped.

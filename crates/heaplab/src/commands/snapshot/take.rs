@@ -2,6 +2,7 @@
 
 use super::table::one_line;
 use super::target::Target;
+use crate::terminal;
 use anyhow::Result;
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::{CaptureError, Connection};
@@ -50,7 +51,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
     } else {
-        println!("{}", line(&taken, &title))?;
+        print!("{}", terminal::paragraph(&line(&taken, &title), "", 2, terminal::columns()))?;
     }
     Ok(ExitCode::SUCCESS)
 }

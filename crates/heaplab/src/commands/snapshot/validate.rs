@@ -2,11 +2,11 @@
 
 use super::file::{self, Source};
 use super::table::{Table, number};
+use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::validate::{Report, validate};
 use serde_json::{Value, json};
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -51,16 +51,15 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn text(path: &Path, report: &Report) -> String {
     let mut text = String::new();
-    let _ = match &report.damage {
-        None => writeln!(text, "{}: good, {}", path.display(), bytes(report.file_bytes)),
-        Some(damage) => writeln!(
-            text,
-            "{}: damaged; good up to byte {} of {}\n  {damage}",
-            path.display(),
-            number(report.good_bytes),
-            number(report.file_bytes)
-        ),
-    };
+    let (path, columns) = (path.display(), terminal::columns());
+    match &report.damage {
+        None => text += &terminal::paragraph(&format!("{path}: good, {}", bytes(report.file_bytes)), "", 0, columns),
+        Some(damage) => {
+            let (good, all) = (number(report.good_bytes), number(report.file_bytes));
+            text += &terminal::paragraph(&format!("{path}: damaged; good up to byte {good} of {all}"), "", 0, columns);
+            text += &terminal::paragraph(&damage.to_string(), "  ", 2, columns);
+        }
+    }
     if !report.lists.is_empty() {
         text.push('\n');
         let mut table = Table::new(["rows", "declared", "at byte", "list"]);
@@ -72,7 +71,7 @@ fn text(path: &Path, report: &Report) -> String {
         text.push_str(&table.text());
     }
     for oddity in &report.oddities {
-        let _ = writeln!(text, "note: {oddity}");
+        text += &terminal::paragraph(&format!("{oddity}"), "note: ", 2, columns);
     }
     text
 }

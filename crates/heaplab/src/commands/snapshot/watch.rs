@@ -3,6 +3,7 @@
 use super::take::{line, taken_json, with_progress};
 use super::target::Target;
 use crate::choose::nanoseconds;
+use crate::terminal;
 use anyhow::{Result, bail};
 use heaplab_capture::take::Request;
 use heaplab_capture::watch::{Trigger, Usage, limit_bytes, used_bytes};
@@ -102,7 +103,7 @@ impl Watch<'_> {
         if self.args.json {
             println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
         } else {
-            println!("{}", line(&taken, title))?;
+            print!("{}", terminal::paragraph(&line(&taken, title), "", 2, terminal::columns()))?;
         }
         self.trigger.taken(used_bytes(connection).unwrap_or(0));
         Ok(())

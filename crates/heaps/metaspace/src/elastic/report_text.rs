@@ -16,6 +16,18 @@ pub fn human(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
+/// The same in two or three digits, for tables that have to fit a terminal.
+pub fn short(bytes: u64) -> String {
+    for (unit, shift) in [("GB", 30), ("MB", 20), ("KB", 10)] {
+        if bytes >= 1 << shift {
+            let whole = bytes as f64 / f64::from(1 << shift);
+            let digits = if whole >= 100.0 { 0 } else { 1 };
+            return format!("{whole:.digits$} {unit}");
+        }
+    }
+    format!("{bytes} B")
+}
+
 /// A share as HotSpot prints it, four characters wide.
 pub fn percent(part: u64, whole: u64) -> String {
     match (part, whole) {

@@ -1,5 +1,7 @@
 //! Lines that fit a width, with colours where the terminal takes them.
 
+use crate::terminal::{cut, wrap};
+
 /// Collects lines.
 #[derive(Debug)]
 pub struct Paint {
@@ -94,60 +96,9 @@ impl Paint {
     }
 }
 
-/// The line, shortened to the width where it is longer. Control characters of a recorded program's name never reach the terminal.
-pub fn cut(line: &str, width: usize) -> String {
-    let mut shown: String = line.chars().map(|letter| if letter.is_control() { '?' } else { letter }).collect();
-    if let Some((end, _)) = shown.char_indices().nth(width) {
-        let keep = shown[..end].char_indices().last().map_or(0, |(index, _)| index);
-        shown.truncate(keep);
-        shown.push('…');
-    }
-    shown
-}
-
-/// Lines of at most `width` columns; a number and its unit stay together.
-fn wrap(text: &str, width: usize) -> Vec<String> {
-    let mut lines = vec![String::new()];
-    let mut words = text.split(' ').peekable();
-    while let Some(word) = words.next() {
-        let mut piece = word.to_string();
-        while word.ends_with(|letter: char| letter.is_ascii_digit()) && words.peek().is_some_and(|next| is_unit(next)) {
-            piece.push(' ');
-            piece.push_str(words.next().unwrap_or_default());
-        }
-        let line = lines.last_mut().map(|line| line.chars().count()).unwrap_or(0);
-        if line > 0 && line + 1 + piece.chars().count() > width {
-            lines.push(piece);
-        } else if let Some(last) = lines.last_mut() {
-            if !last.is_empty() {
-                last.push(' ');
-            }
-            last.push_str(&piece);
-        }
-    }
-    lines
-}
-
-fn is_unit(word: &str) -> bool {
-    let word = word.trim_end_matches(|letter: char| ".,;:)".contains(letter));
-    ["%", "KiB", "MiB", "GiB", "TiB", "bytes", "byte", "ns", "us", "ms", "s", "min", "h"].contains(&word)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn lines_fit_and_units_stay_with_their_numbers() {
-        let text = "it would save 9.22 MiB at the peak, and that is 19.6 % of it";
-        let lines = wrap(text, 22);
-        assert!(lines.iter().all(|line| line.chars().count() <= 22), "{lines:?}");
-        assert!(lines.iter().all(|line| !line.starts_with("MiB") && !line.starts_with('%')), "{lines:?}");
-        assert_eq!(lines.join(" "), text);
-        assert_eq!(cut("abcdef", 4), "abc…");
-        assert_eq!(cut("äöü", 3), "äöü");
-        assert_eq!(cut("a\x1b[31m", 80), "a?[31m");
-    }
 
     #[test]
     fn without_colours_there_is_no_escape() {

@@ -86,7 +86,7 @@ fn text(wanted: &[&str], between: bool, look: &Look) -> String {
     report(&bundle, &analysis, &shown, look)
 }
 
-const PIPED: Look = Look { width: 100, colour: false, top: 10 };
+const PIPED: Look = Look { width: 80, listing_width: 80, colour: false, top: 10 };
 
 #[test]
 fn the_whole_report() {
@@ -106,7 +106,7 @@ fn a_moment_and_two() {
 
 #[test]
 fn lines_fit_a_narrow_terminal_and_colours_come_only_when_asked() {
-    let narrow = text(&["loaded", "end"], true, &Look { width: 60, colour: false, top: 3 });
+    let narrow = text(&["loaded", "end"], true, &Look { width: 60, listing_width: 60, colour: false, top: 3 });
     assert!(narrow.lines().all(|line| line.chars().count() <= 60), "{narrow}");
     assert!(!narrow.contains('\x1b'));
     assert!(text(&[], false, &Look { colour: true, ..PIPED }).contains("\x1b[1;36m"));
