@@ -28,9 +28,8 @@ fn ask(image: &Image, separate: &Image) {
     let code = [0, 0x1000, 0x40_0000];
     let near = code.into_iter().flat_map(|start| (start..start + 0x200).step_by(9));
     let addresses: Vec<u64> = near.chain((0..64).map(|bit| 1 << bit)).chain([0, u64::MAX]).collect();
-    for unit in resolver.split_units(&addresses) {
-        let _ = resolver.add_split(unit.id, separate);
-    }
+    let wanted: Vec<u64> = resolver.split_units(&addresses).iter().map(|unit| unit.id).collect();
+    let _ = resolver.add_split(&wanted, separate);
     for address in addresses {
         for place in resolver.resolve(address) {
             assert!(place.function.is_some() || place.file.is_some() || place.line > 0, "a place says something");

@@ -4,11 +4,12 @@
 //!
 //! An [`Image`] owns bytes; a [`crate::Resolver`] borrows them. That keeps lookups free of reference counts.
 
-use crate::{SymbolError, mini, symbol_table::SymbolTable};
-use addr2line::gimli::{self, Dwarf, DwarfPackage, EndianSlice, Reader, RunTimeEndian, SectionId};
+use crate::{SymbolError, mini, split::SplitIndex, symbol_table::SymbolTable};
+use addr2line::gimli::{self, Dwarf, DwarfPackage, DwarfSections, EndianSlice, Reader, RunTimeEndian, SectionId};
 use object::{CompressionFormat, Object, ObjectSection, SectionFlags, SectionIndex};
 use std::{
     borrow::Cow,
+    cell::OnceCell,
     fmt,
     ops::{Deref, Range},
 };
@@ -58,6 +59,7 @@ pub struct Image {
     /// What files that share it know it by, beside the build id.
     shared_id: Option<BuildId>,
     decompressed: Vec<(SectionIndex, Vec<u8>)>,
+    split_index: OnceCell<SplitIndex>,
 }
 
 impl fmt::Debug for Image {
@@ -92,7 +94,7 @@ impl Image {
         let alternate_link = gnu_link.or(dwarf5_link);
         let decompressed = decompress(&file, file_bytes)?;
         drop(file);
-        Ok(Image { bytes, build_id, debug_link, alternate_link, shared_id, decompressed })
+        Ok(Image { bytes, build_id, debug_link, alternate_link, shared_id, decompressed, split_index: OnceCell::new() })
     }
 
     /// Its build id, where it has one.
@@ -148,16 +150,21 @@ impl Image {
 
     /// The debug sections, for reading.
     pub(crate) fn dwarf(&self) -> Result<Dwarf<Slice<'_>>, SymbolError> {
-        self.load(|id| Some(id.name()))
+        Ok(self.load(|id| Some(id.name()))?.borrow(|section| *section))
     }
 
     /// The debug sections of a file of split DWARF, for reading, and its sections of units: there is one for each type that
     /// the compiler put apart (`-fdebug-types-section`), all of the same name.
-    pub(crate) fn split_dwarf(&self) -> Result<(Dwarf<Slice<'_>>, Vec<Slice<'_>>), SymbolError> {
+    pub(crate) fn split_dwarf(&self) -> Result<(DwarfSections<Slice<'_>>, Vec<Slice<'_>>), SymbolError> {
         let file = self.file()?;
         let are_units = |section: &object::Section<'_, '_>| section.name().ok().and_then(wanted) == SectionId::DebugInfo.dwo_name();
         let units = file.sections().filter(are_units).filter_map(|section| Some(Slice::new(self.content(&section)?, endian(&file))));
         Ok((self.load(|id| id.dwo_name())?, units.collect()))
+    }
+
+    /// Where its units of split DWARF are.
+    pub(crate) fn split_index(&self) -> &SplitIndex {
+        self.split_index.get_or_init(|| SplitIndex::of(self))
     }
 
     /// The index and the debug sections of a package of split DWARF.
@@ -167,10 +174,10 @@ impl Image {
         DwarfPackage::load(|id| Ok(slice(id.dwo_name())), slice(None)).map_err(|error: gimli::Error| SymbolError::Dwarf(error.to_string()))
     }
 
-    fn load(&self, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<Dwarf<Slice<'_>>, SymbolError> {
+    fn load(&self, name: impl Fn(SectionId) -> Option<&'static str>) -> Result<DwarfSections<Slice<'_>>, SymbolError> {
         let file = self.file()?;
         let section = |id| name(id).and_then(|name| self.section(&file, name)).unwrap_or_default();
-        Dwarf::load(|id| Ok(Slice::new(section(id), endian(&file))))
+        DwarfSections::load(|id| Ok(Slice::new(section(id), endian(&file))))
     }
 
     /// The symbol tables.

@@ -6,7 +6,7 @@ use crate::{
 };
 use std::{
     cell::OnceCell,
-    collections::BTreeSet,
+    collections::BTreeMap,
     path::{Path, PathBuf},
 };
 
@@ -87,10 +87,13 @@ pub fn resolve_module(
 fn add_split<'a>(resolver: &mut Resolver<'a>, split: &'a LocatedSplit, report: &mut ModuleReport) {
     report.notes.extend(split.notes.iter().cloned());
     report.split_package = split.package.clone();
-    let used: BTreeSet<usize> = split.units.iter().map(|(_, file)| *file).collect();
-    report.split_files = used.len() - usize::from(split.package.is_some());
+    let mut used: BTreeMap<usize, Vec<u64>> = BTreeMap::new();
     for (id, file) in &split.units {
-        if let Err(error) = resolver.add_split(*id, &split.files[*file]) {
+        used.entry(*file).or_default().push(*id);
+    }
+    report.split_files = used.len() - usize::from(split.package.is_some());
+    for (file, ids) in used {
+        if let Err(error) = resolver.add_split(&ids, &split.files[file]) {
             report.notes.push(error.to_string());
         }
     }

@@ -83,14 +83,15 @@ impl<'a> Resolver<'a> {
         units.into_values().collect()
     }
 
-    /// Takes the unit `id` from `file`, a `.dwo` file or a package, and says whether it is there.
+    /// Takes those of the units `ids` that are in `file`, a `.dwo` file or a package.
     ///
     /// # Errors
-    /// The file is damaged.
-    pub fn add_split(&mut self, id: u64, file: &'a Image) -> Result<bool, SymbolError> {
-        let Some(sections) = &self.sections else { return Ok(false) };
-        let unit = split::find(file, id, sections)?;
-        Ok(unit.map(|unit| self.split.insert(id, Arc::new(unit))).is_some())
+    /// The file is damaged, and no unit was taken.
+    pub fn add_split(&mut self, ids: &[u64], file: &'a Image) -> Result<(), SymbolError> {
+        let Some(sections) = &self.sections else { return Ok(()) };
+        let units = split::units(file, ids, sections)?;
+        self.split.extend(units.into_iter().map(|(id, unit)| (id, Arc::new(unit))));
+        Ok(())
     }
 
     /// The functions at `address` (as the file numbers it), innermost first: the last one has code of its own, the ones

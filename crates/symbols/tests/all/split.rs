@@ -270,9 +270,8 @@ fn try_all(split: &Split, file: Vec<u8>) -> usize {
     let app = Image::parse(split.app.clone()).unwrap();
     let Ok(file) = Image::parse(file) else { return 0 };
     let mut resolver = Resolver::new(&app, None, None);
-    for unit in resolver.split_units(&split.addresses) {
-        let _ = resolver.add_split(unit.id, &file);
-    }
+    let wanted: Vec<u64> = resolver.split_units(&split.addresses).iter().map(|unit| unit.id).collect();
+    let _ = resolver.add_split(&wanted, &file);
     split.addresses.iter().map(|address| resolver.resolve(*address).len()).sum()
 }
 
