@@ -60,7 +60,8 @@ impl Elastic {
         Elastic::with(growth, Options { reclaim: Reclaim::AtTrim, huge_pages: true, ..Options::default() })
     }
 
-    fn with(growth: Growth, options: Options) -> Elastic {
+    /// With all its options.
+    pub fn with(growth: Growth, options: Options) -> Elastic {
         Elastic { space: Space::new(options).expect("address space"), growth, arenas: Vec::new() }
     }
 
@@ -186,6 +187,49 @@ impl Peer for Counting {
         }
         let block = self.memory[self.at..].as_mut_ptr();
         self.at += bytes;
+        block
+    }
+
+    unsafe fn free(&mut self, _: usize, _: *mut u8, _: usize) {}
+
+    fn end(&mut self, _: usize) {}
+
+    fn trim(&mut self) {}
+}
+
+/// No allocator: blocks lie where another replay of the same recording had them, in memory that the kernel has to give first.
+pub struct Placed {
+    memory: memmap2::MmapMut,
+    /// Of each block in order of birth.
+    offsets: Vec<u32>,
+    born: usize,
+}
+
+impl Placed {
+    /// Of a huge page, which holds any block: each block keeps its place in one, and the last one is whole.
+    const ALIGN_BYTES: usize = 2 << 20;
+
+    /// As these blocks lie.
+    pub fn like(blocks: &[*mut u8], huge_pages: bool) -> anyhow::Result<Placed> {
+        let (Some(first), Some(last)) = (blocks.iter().min(), blocks.iter().max()) else { anyhow::bail!("there are no blocks") };
+        let base = first.addr() & !(Placed::ALIGN_BYTES - 1);
+        let memory = memmap2::MmapMut::map_anon(last.addr() - base + 3 * Placed::ALIGN_BYTES)?;
+        memory.advise(if huge_pages { memmap2::Advice::HugePage } else { memmap2::Advice::NoHugePage })?;
+        let shift = memory.as_ptr().align_offset(Placed::ALIGN_BYTES);
+        let offsets: Result<_, _> = blocks.iter().map(|block| u32::try_from(block.addr() - base + shift)).collect();
+        Ok(Placed { memory, offsets: offsets?, born: 0 })
+    }
+}
+
+impl Peer for Placed {
+    const REGIONS: bool = true;
+
+    fn begin(&mut self, _: usize) {}
+
+    #[inline(always)]
+    fn allocate(&mut self, _: usize, _: usize) -> *mut u8 {
+        let block = self.memory[self.offsets[self.born] as usize..].as_mut_ptr();
+        self.born += 1;
         block
     }
 

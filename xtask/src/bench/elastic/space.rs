@@ -73,6 +73,9 @@ pub fn child(spec: &str) -> Result<()> {
         println!("{}", serde_json::to_string(&super::time::replay_child(order, seed)?)?);
         return Ok(());
     }
+    if heap == super::threads::WORKER {
+        return super::threads::worker_child(order, seed);
+    }
     let seed = seed.parse()?;
     let measured = match heap {
         "elastic" => {

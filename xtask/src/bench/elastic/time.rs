@@ -1,12 +1,11 @@
-//! Time: one arena filled again and again, beside bumpalo; two threads beside one; the recordings replayed.
+//! Time: one arena filled again and again, beside bumpalo; the recordings replayed.
 
-use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, words};
+use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, Placed, words};
 use super::workload::{Recording, Step, sizes};
 use anyhow::Result;
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
 use heaplab_system::{glibc::Glibc, mimalloc::Mimalloc};
 use std::hint::black_box;
-use std::time::Instant;
 
 /// CPU time of this thread, ns. What others do on the machine is not in it.
 pub fn cpu_ns() -> u64 {
@@ -55,9 +54,39 @@ fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
+/// A median and the two-sided 95 % limits of the sign test: order statistics that hold whatever the distribution.
+#[derive(Clone, Copy, Debug, serde::Serialize)]
+pub struct Interval {
+    /// The lower limit.
+    pub lower: f64,
+    /// The median.
+    pub median: f64,
+    /// The upper limit.
+    pub upper: f64,
+}
+
+impl Interval {
+    /// Of at least one value.
+    pub fn of(mut values: Vec<f64>) -> Interval {
+        values.sort_by(f64::total_cmp);
+        let count = values.len() as f64;
+        // Normal approximation to the binomial, rounded outwards.
+        let beside = 1.96 * count.sqrt() / 2.0;
+        let last = values.len() - 1;
+        let lower = (count / 2.0 - beside).floor().max(1.0) as usize - 1;
+        Interval { lower: values[lower], median: values[values.len() / 2], upper: values[last - lower] }
+    }
+}
+
+impl std::fmt::Display for Interval {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{:.3} ({:.3} to {:.3})", self.median, self.lower, self.upper)
+    }
+}
+
 /// Writes the first word of a block.
 #[inline(always)]
-fn touch(block: *mut u8, value: usize) {
+pub fn touch(block: *mut u8, value: usize) {
     // SAFETY: every block of these workloads has a word.
     unsafe { block.cast::<usize>().write(value) };
 }
@@ -170,75 +199,6 @@ pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Ratio
     Ok(Ratio::of(&pairs))
 }
 
-/// Two threads, each with arenas of its own in one space, beside one thread: allocations a second.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct Threads {
-    /// One thread, ns an allocation by the clock.
-    pub one_ns: f64,
-    /// Two threads' throughput divided by one's, by the clock: median of the rounds.
-    pub by_clock: f64,
-    /// The same by CPU time, which waits for no one else's turn on the machine (nor for a lock).
-    pub by_cpu: f64,
-    /// The best round by the clock: the least disturbed.
-    pub best: f64,
-    /// How often a thread of two gave its core up by itself in a thousand allocations: waiting for the lock, or for the kernel.
-    pub waits_permille: f64,
-}
-
-/// Times this thread gave its core up by itself.
-fn waits() -> i64 {
-    // SAFETY: a rusage of zeros is valid, and the call fills it.
-    unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &mut usage);
-        usage.ru_nvcsw
-    }
-}
-
-/// Fills and drops arenas of twenty blocks, so many at a time; returns ns by clock and by CPU, and waits, an allocation.
-fn many(space: &Space, sizes: &[u32], rounds: usize, at_a_time: usize) -> (f64, f64, f64) {
-    let (clock, cpu, before) = (Instant::now(), cpu_ns(), waits());
-    let mut arenas = Vec::with_capacity(at_a_time);
-    for _ in 0..rounds {
-        for sizes in sizes.chunks(20) {
-            let arena = space.arena(Growth::SMALL).expect("memory");
-            fill_elastic(&arena, sizes);
-            arenas.push(arena);
-            if arenas.len() == at_a_time {
-                arenas.clear();
-            }
-        }
-    }
-    arenas.clear();
-    let allocations = (rounds * sizes.len()) as f64;
-    let waited = (waits() - before) as f64 / allocations;
-    (clock.elapsed().as_nanos() as f64 / allocations, (cpu_ns() - cpu) as f64 / allocations, waited)
-}
-
-/// See [`Threads`]; each thread has so many arenas at a time.
-pub fn threads(repetitions: usize, at_a_time: usize) -> Result<Threads> {
-    let sizes = sizes(200_000, 116, 3)?;
-    let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 4 << 20 }, ..Options::default() })?;
-    let (mut by_clock, mut by_cpu, mut ones, mut waits) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..repetitions {
-        let one = many(&space, &sizes, 4, at_a_time);
-        let two = std::thread::scope(|scope| {
-            let threads = [(); 2].map(|()| scope.spawn(|| many(&space, &sizes, 4, at_a_time)));
-            threads.map(|thread| thread.join().expect("no panic"))
-        });
-        by_clock.push(one.0 / two[0].0 + one.0 / two[1].0);
-        by_cpu.push(one.1 / two[0].1 + one.1 / two[1].1);
-        ones.push(one.0);
-        waits.push((two[0].2 + two[1].2) / 2.0 * 1000.0);
-    }
-    for values in [&mut by_clock, &mut by_cpu, &mut ones, &mut waits] {
-        values.sort_by(f64::total_cmp);
-    }
-    let middle = repetitions / 2;
-    let best = by_clock[repetitions - 1];
-    Ok(Threads { one_ns: ones[middle], by_clock: by_clock[middle], by_cpu: by_cpu[middle], best, waits_permille: waits[middle] })
-}
-
 /// Page faults of this thread so far.
 fn faults() -> i64 {
     // SAFETY: a rusage of zeros is valid, and the call fills it.
@@ -324,13 +284,19 @@ pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 pub const COUNTING: &str = "a pointer that counts up through resident memory";
 const COUNTED_BYTES: usize = 18 << 20;
 
+/// What is left where an arena costs nothing: the driver's loop, the kernel's pages, and the writes into blocks that lie where ours lie.
+pub const PLACED: &str = "no allocator and each block where elastic had it in fresh huge pages";
+/// The same in pages of the basic size.
+const PLACED_SMALL_PAGES: &str = "no allocator and each block where elastic had it in fresh small pages";
+
 /// mimalloc without huge pages: what it takes where the kernel has none, and what ours in small pages is to be compared with.
 pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
 
 /// What a recording is replayed on.
-const REPLAYED: [&str; 8] = [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING, MIMALLOC_SMALL_PAGES];
+const REPLAYED: [&str; 10] =
+    [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING, MIMALLOC_SMALL_PAGES, PLACED, PLACED_SMALL_PAGES];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 8] = [(0, 1), (2, 1), (3, 1), (3, 7), (0, 2), (0, 4), (0, 5), (6, 1)];
+const COMPARED: [(usize, usize); 12] = [(0, 1), (8, 1), (0, 8), (2, 1), (3, 1), (3, 7), (9, 7), (3, 9), (0, 2), (0, 4), (0, 5), (6, 1)];
 
 /// Replays of one recording, each in a fresh process.
 pub struct Replays {
@@ -379,6 +345,14 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
         "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
         "glibc" => replay(&mut Blocks(Glibc), &recording, &mut blocks),
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
+        PLACED | PLACED_SMALL_PAGES => {
+            let huge_pages = heap == PLACED;
+            let options = Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() };
+            let mut elastic = Elastic::with(Growth::STANDARD, options);
+            replay(&mut elastic, &recording, &mut blocks);
+            // Elastic keeps its memory meanwhile, so that the kernel gives other pages.
+            replay(&mut Placed::like(&blocks, huge_pages)?, &recording, &mut blocks.clone())
+        }
         COUNTING => replay(&mut Counting::through(COUNTED_BYTES), &recording, &mut blocks),
         DEFAULT => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
         _ => anyhow::bail!("replay on {heap}: expected one of {REPLAYED:?}"),
