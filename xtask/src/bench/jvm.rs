@@ -4,8 +4,7 @@
 //! Each repetition runs the program in each way, in this order, so that a slow minute of the machine falls on all of them; what is
 //! reported are ratios within a repetition, as median and range.
 
-use super::measure;
-use super::recorder::release_build;
+use super::{measure, programs};
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -33,10 +32,7 @@ const WAYS: [&str; 3] = ["plain", "log to a file", "heaplab record"];
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
-    let heaplab = match &args.heaplab {
-        Some(path) => path.canonicalize().context("--heaplab")?,
-        None => release_build()?,
-    };
+    let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let folder = tempfile::tempdir()?;
     let classes = folder.path().display().to_string();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/heaplab/tests/java/Loaders.java");
@@ -47,7 +43,8 @@ pub fn run(args: &Args) -> Result<()> {
         ("javac of one file", vec!["javac", "-d", &classes, &source]),
         ("java -version", vec!["java", "-version"]),
     ];
-    println!("times of the plain run: median (range) of {} repetitions; an allocation is one of the metaspace", args.reps);
+    println!("time and CPU, times the plain run's: median (range) of {} repetitions;", args.reps);
+    println!("an allocation is one of the metaspace");
     for (name, command) in &programs {
         let mut rows = Vec::new();
         let (mut allocations, mut log_bytes) = (0, 0);
@@ -69,7 +66,7 @@ pub fn run(args: &Args) -> Result<()> {
             let (cpu, cpu_least, cpu_most) = spread(&|row| row[way].cpu_s / row[0].cpu_s);
             let (seconds, _, _) = spread(&|row| row[way].wall_s);
             println!(
-                "  {title:<16} {seconds:>7.3} s, {wall:.2} ({least:.2} to {most:.2}) times the time, {cpu:.2} ({cpu_least:.2} to {cpu_most:.2}) times the CPU"
+                "  {title:<14} {seconds:>7.3} s; time {wall:.2} ({least:.2} to {most:.2}), CPU {cpu:.2} ({cpu_least:.2} to {cpu_most:.2})"
             );
         }
     }

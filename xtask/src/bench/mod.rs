@@ -1,9 +1,23 @@
-//! Measurements whose figures stand in docs/benchmarks.md: one file a benchmark, peers in the same run.
+//! Measurements whose figures stand in docs/benchmarks.md: one file or folder a benchmark, peers in the same run where there are any.
+//!
+//! | benchmark | peers |
+//! |---|---|
+//! | recorder, bundle | heaptrack |
+//! | reading, report | heaptrack_print |
+//! | replay | Android's memory_replay, glibc's trace_run |
+//! | elastic | bumpalo, mallocs, talloc, HotSpot's arenas |
+//! | jvm | the JVM's own log |
+//! | snapshot | DevTools' worker, memlab, VS Code's parser, heap-snapshot |
+//! | snapshot-write, snapshot-limits | none in the run: what others took stands in the text |
+//!
+//! docs/benchmarks.md says where each is got. A peer that is not there is left out with a line that says so.
 
 mod bundle;
 mod elastic;
 mod jvm;
 mod measure;
+mod programs;
+mod readers;
 mod reading;
 mod recorder;
 mod release;
@@ -24,13 +38,13 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Benchmark {
-    /// Bytes and time an event when a bundle is written, column by column
+    /// Bytes an event of a recording and time to write it, beside heaptrack's files
     Bundle(bundle::Args),
-    /// Time an event when a bundle is read, and whether memory grows with its length
+    /// Time an event when a bundle is read, beside heaptrack_print, and whether memory grows
     Reading(reading::Args),
-    /// Time an event of the replay driver, and of heaps beside it
+    /// Time an event of the replay driver and of heaps, beside other replay drivers
     Replay(replay::Args),
-    /// Time an event of the pass behind a report, and whether its memory grows with the events
+    /// Time an event of a report, beside heaptrack_print, and whether its memory grows
     Report(report::Args),
     /// Space and time of elastic arenas, beside bumpalo, mallocs, talloc and HotSpot's arenas
     Elastic(elastic::Args),

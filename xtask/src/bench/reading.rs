@@ -1,5 +1,7 @@
-//! `cargo xtask bench reading`: time an event when a bundle is read, and whether memory grows with its length.
+//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside heaptrack's reader of its own file in the same
+//! run, and whether memory grows with a bundle's length.
 
+use super::readers::{self, Reader};
 use super::release;
 use anyhow::{Context, Result, bail};
 use heaplab_trace::bundle::{Bundle, BundleWriter, Meta, Selection};
@@ -11,9 +13,11 @@ use std::process::Command;
 /// Arguments of `cargo xtask bench reading`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Millions of events of the long bundle; the short one has a twentieth
+    /// Millions of events of the long bundle; the short one has a twentieth. 0: only the recorded program
     #[arg(long, default_value_t = 200)]
     millions: u64,
+    #[command(flatten)]
+    program: readers::Args,
     /// Read this bundle once and print what it took (what the benchmark runs in a process of its own)
     #[arg(long, hide = true)]
     read: Option<PathBuf>,
@@ -30,6 +34,11 @@ pub fn run(args: &Args) -> Result<()> {
     if release::again()? {
         return Ok(());
     }
+    readers::bench(&[Reader::Events, Reader::Verified, Reader::Decompressed, Reader::HeaptrackPrint], &args.program)?;
+    if args.millions == 0 {
+        return Ok(());
+    }
+    println!("\ngenerated bundles, a process a row");
     let folder = tempfile::tempdir()?;
     for events in [args.millions * 50_000, args.millions * 1_000_000] {
         let path = folder.path().join(format!("{events}.heaplab"));

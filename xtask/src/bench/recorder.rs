@@ -9,13 +9,10 @@
 //! are mended otherwise than instructions are.
 
 use super::measure::{Spread, Used, read_child, run as run_command, through_child};
+use super::programs::{self, Heaptrack, Program, root};
 use anyhow::{Context, Result, bail};
-use std::ffi::OsString;
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-
-const HEAPTRACK: &str = "/usr/lib/heaptrack/libheaptrack_preload.so";
 
 /// Arguments of `cargo xtask bench recorder`.
 #[derive(Debug, clap::Args)]
@@ -37,13 +34,6 @@ pub struct Args {
     depth: Vec<u32>,
 }
 
-/// A program to record.
-struct Program {
-    name: &'static str,
-    command: Vec<OsString>,
-    input: Option<PathBuf>,
-}
-
 /// One way of running it.
 #[derive(Clone, Copy, PartialEq)]
 enum Way {
@@ -56,13 +46,14 @@ enum Way {
 }
 
 /// Names of the builds of `recorder_floor.c`, and what makes them.
-const FLOORS: [(&str, &[&str]); 2] = [("calls passed on", &[]), ("and a record stored", &["-DSTORE"])];
+const FLOORS: [(&str, &[&str]); 2] = [("calls passed on", &[]), ("a record stored", &["-DSTORE"])];
 
 /// What is measured, and where it may write.
 struct Bench<'a> {
     folder: &'a Path,
     heaplab: &'a Path,
     before: Option<&'a Path>,
+    heaptrack: Option<Heaptrack>,
     ways: Vec<Way>,
 }
 
@@ -80,14 +71,12 @@ pub fn run(args: &Args) -> Result<()> {
         bail!("--reps 0 measures nothing: 1 or more");
     }
     let folder = tempfile::tempdir()?;
-    let heaplab = match &args.heaplab {
-        Some(path) => path.canonicalize().context("--heaplab")?,
-        None => release_build()?,
-    };
+    let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
-    let mut programs = programs(folder.path())?;
+    let [one, two] = programs::threads(folder.path())?;
+    let mut programs = vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
-    let heaptrack = Path::new(HEAPTRACK).exists();
+    let heaptrack = Heaptrack::find();
     let mut ways = vec![Way::Plain, Way::Floor(0), Way::Floor(1)];
     for (place, (_, flags)) in FLOORS.iter().enumerate() {
         let source = root().join("xtask/src/bench/recorder_floor.c");
@@ -105,9 +94,10 @@ pub fn run(args: &Args) -> Result<()> {
         ways.push(Way::Heaplab(depth));
         ways.extend(before.is_some().then_some(Way::Before(depth)));
     }
-    ways.extend(heaptrack.then_some(Way::Heaptrack));
-    let bench = Bench { folder: folder.path(), heaplab: &heaplab, before: before.as_deref(), ways };
-    println!("CPU added, ns an event: median (range) of {} repetitions, each against its own plain run", args.reps);
+    ways.extend(heaptrack.is_some().then_some(Way::Heaptrack));
+    let bench = Bench { folder: folder.path(), heaplab: &heaplab, before: before.as_deref(), heaptrack, ways };
+    println!("CPU added, ns an event, and resident KiB added: median (range) of {} repetitions,", args.reps);
+    println!("each against its own plain run; system: the kernel's share of the target's");
     println!("load of the machine before: {}", load());
     let mut threads = Vec::new();
     for program in &programs {
@@ -122,9 +112,6 @@ pub fn run(args: &Args) -> Result<()> {
     {
         println!("{two} against {one}, depth 16, ns an event in the target: {:.2} times", of_two / of_one);
     }
-    if !heaptrack {
-        println!("heaptrack is not installed: no peer in this run");
-    }
     println!("load of the machine after: {}", load());
     Ok(())
 }
@@ -135,51 +122,8 @@ fn load() -> String {
     text.split_whitespace().take(3).collect::<Vec<_>>().join(" ")
 }
 
-pub fn release_build() -> Result<PathBuf> {
-    let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".into());
-    let status = Command::new(cargo).args(["build", "--release", "--quiet", "--package", "heaplab"]).status()?;
-    if !status.success() {
-        bail!("cannot build heaplab");
-    }
-    let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-    Ok(target.join("release/heaplab"))
-}
-
 fn floor_object(folder: &Path, place: usize) -> PathBuf {
     folder.join(format!("floor{place}.so"))
-}
-
-fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
-}
-
-fn programs(folder: &Path) -> Result<Vec<Program>> {
-    let words = |words: &[&str]| words.iter().map(OsString::from).collect::<Vec<_>>();
-    let threads = folder.join("threads");
-    let source = root().join("xtask/src/bench/recorder_threads.c");
-    run_command(Command::new("cc").args(["-O2", "-pthread", "-fno-builtin-malloc", "-o"]).arg(&threads).arg(source))?;
-    let preprocessed = folder.join("templates.ii");
-    run_command(Command::new("g++").args(["-std=c++17", "-E", "-o"]).arg(&preprocessed).arg(root().join("traces/templates.cpp")))?;
-    let compiler = Command::new("g++").args(["-print-prog-name=cc1plus"]).output()?;
-    let compiler = String::from_utf8(compiler.stdout)?.trim().to_string();
-    let mut compile = words(&[&compiler, "-quiet", "-std=c++17", "-O1", "-o", "/dev/null"]);
-    compile.push(preprocessed.into());
-    let threads = |n: &str, pairs: &str| vec![threads.clone().into(), n.into(), pairs.into()];
-    Ok(vec![
-        Program { name: "sqlite", command: words(&["sqlite3", ":memory:"]), input: Some(repeated(folder)?) },
-        Program { name: "C++ compiler", command: compile, input: None },
-        Program { name: "one thread", command: threads("1", "8000000"), input: None },
-        Program { name: "two threads", command: threads("2", "8000000"), input: None },
-    ])
-}
-
-/// SQLite's workload four times over, so that what a recording costs once (starting, looking functions up) does not weigh more than
-/// it does in a program that lasts.
-fn repeated(folder: &Path) -> Result<PathBuf> {
-    let once = std::fs::read_to_string(root().join("traces/sqlite-workload.sql"))?;
-    let file = folder.join("workload.sql");
-    std::fs::write(&file, format!("{once}DROP TABLE a; DROP TABLE t;\n").repeat(4))?;
-    Ok(file)
 }
 
 impl Bench<'_> {
@@ -188,46 +132,25 @@ impl Bench<'_> {
         let used = self.folder.join("used.json");
         let raw = self.folder.join("heaptrack.raw");
         let environment = match way {
-            Way::Heaptrack => vec![format!("LD_PRELOAD={HEAPTRACK}"), format!("DUMP_HEAPTRACK_OUTPUT={}", raw.display())],
+            Way::Heaptrack => self.heaptrack.as_ref().context("no heaptrack")?.environment(&raw),
             Way::Floor(place) => vec![format!("LD_PRELOAD={}", floor_object(self.folder, place).display())],
             _ => Vec::new(),
         };
         let words = through_child(&used, &environment, &program.command)?;
-        let mut command = match way {
-            Way::Heaplab(depth) => self.recorded(self.heaplab, depth, &words),
-            Way::Before(depth) => self.recorded(self.before.context("no --before")?, depth, &words),
+        let bundle = self.folder.join("run.heaplab");
+        let (all, events) = match way {
+            Way::Heaplab(depth) => programs::record(self.heaplab, depth, program, &words, &bundle)?,
+            Way::Before(depth) => (programs::record(self.before.context("no --before")?, depth, program, &words, &bundle)?.0, 0),
             Way::Plain | Way::Heaptrack | Way::Floor(_) => {
                 let mut command = Command::new(&words[0]);
                 command.args(&words[1..]);
-                command
+                program.attach(&mut command)?;
+                command.stderr(Stdio::null());
+                (run_command(&mut command)?, 0)
             }
-        };
-        let summary = self.folder.join("summary.json");
-        let input = program.input.as_ref().map_or(Ok(Stdio::null()), |path| File::open(path).map(Stdio::from));
-        command.stdin(input?).stdout(Stdio::null()).stderr(File::create(&summary)?);
-        let all = run_command(&mut command).with_context(|| std::fs::read_to_string(&summary).unwrap_or_default())?;
-        let events = match way {
-            Way::Heaplab(_) => events_of(&summary)?,
-            _ => 0,
         };
         Ok(Run { target: read_child(&used)?, all, events })
     }
-
-    fn recorded(&self, heaplab: &Path, depth: u32, words: &[OsString]) -> Command {
-        let mut command = Command::new(heaplab);
-        let depth = depth.to_string();
-        command.args(["record", "--quiet", "--json", "--force", "--stack-depth", &depth, "-o"]).arg(self.folder.join("run.heaplab"));
-        command.arg("--").args(words);
-        command
-    }
-}
-
-/// The number of events in the summary's last line.
-fn events_of(summary: &Path) -> Result<u64> {
-    let text = std::fs::read_to_string(summary)?;
-    let line = text.lines().last().context("heaplab record --json printed nothing")?;
-    let value: serde_json::Value = serde_json::from_str(line).with_context(|| line.to_string())?;
-    value["events"].as_u64().with_context(|| format!("no \"events\" in {line}"))
 }
 
 /// Prints one program's table; gives the nanoseconds an event that depth 16 adds in the target.
@@ -235,7 +158,7 @@ fn report(program: &Program, ways: &[Way], rows: &[Vec<Run>]) -> Option<f64> {
     let events = rows[0].iter().map(|run| run.events).max()? as f64;
     let plain = Spread::of(rows.iter().map(|row| row[0].target.cpu_s));
     println!("\n{}: {events:.0} events, {:.3} s of CPU when not recorded", program.name, plain.median);
-    println!("  {:<20} {:<28} {:>12} {:<28} {:>10}", "", "in the target", "of it system", "in all processes", "KiB added");
+    println!("{:<17} {:>23} {:>6} {:>23} {:>7}", "", "in the target", "system", "in all processes", "KiB");
     let mut at_16 = None;
     for (index, &way) in ways.iter().enumerate().skip(1) {
         let added = |used: fn(&Run) -> f64| Spread::of(rows.iter().map(|row| (used(&row[index]) - used(&row[0])) / events * 1e9));
@@ -250,7 +173,8 @@ fn report(program: &Program, ways: &[Way], rows: &[Vec<Run>]) -> Option<f64> {
             Way::Floor(place) => String::from(FLOORS[place].0),
             Way::Plain => unreachable!("the first way"),
         };
-        println!("  {name:<20} {:<28} {:>12.1} {:<28} {:>10.0}", target.to_string(), system.median, all.to_string(), resident.median);
+        let (target_text, all) = (target.to_string(), all.to_string());
+        println!("{name:<17} {target_text:>23} {:>6.1} {all:>23} {:>7.0}", system.median, resident.median);
         if way == Way::Heaplab(16) {
             at_16 = Some(target.median);
         }

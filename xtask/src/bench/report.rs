@@ -1,6 +1,8 @@
-//! `cargo xtask bench report`: what the pass behind `heaplab report` costs an event, and whether its memory grows with the
-//! number of events (it may grow with live objects and distinct stacks only, and the workload has a fixed number of both).
+//! `cargo xtask bench report`: what `heaplab report` costs on a program's recording, beside heaptrack_print on heaptrack's of the same
+//! program in the same run; what the pass behind a report costs an event, and whether its memory grows with the number of events (it may
+//! grow with live objects and distinct stacks only, and the generated workload has a fixed number of both).
 
+use super::readers::{self, Reader};
 use super::release;
 use anyhow::{Context, Result, bail};
 use heaplab_findings::{Detectors, Options};
@@ -12,9 +14,11 @@ use std::process::Command;
 /// Arguments of `cargo xtask bench report`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Millions of events of the long workload; the short one has a twentieth
+    /// Millions of events of the long workload; the short one has a twentieth. 0: only the recorded program
     #[arg(long, default_value_t = 200)]
     millions: u64,
+    #[command(flatten)]
+    program: readers::Args,
     /// Analyse so many events once and print what it took (what the benchmark runs in a process of its own)
     #[arg(long, hide = true, requires = "what")]
     events: Option<u64>,
@@ -46,6 +50,11 @@ pub fn run(args: &Args) -> Result<()> {
     if release::again()? {
         return Ok(());
     }
+    readers::bench(&[Reader::Report, Reader::HeaptrackPrint], &args.program)?;
+    if args.millions == 0 {
+        return Ok(());
+    }
+    println!("\ngenerated events, a process a row");
     for (what, name) in [(What::Generate, "generate"), (What::Profile, "profile"), (What::Findings, "findings")] {
         let mut resident = Vec::new();
         for events in [args.millions * 50_000, args.millions * 1_000_000] {
@@ -92,9 +101,6 @@ fn analyse(events: u64, what: What) -> Result<()> {
     let status = std::fs::read_to_string("/proc/self/status")?;
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).context("VmHWM in /proc/self/status")?;
     let name = format!("{what:?}").to_lowercase();
-    println!(
-        "{events:>11} events {name:<8}: {ns:5.1} ns of CPU an event, {live} objects and {stacks} stacks at the peak, resident {}",
-        peak.trim()
-    );
+    println!("{events:>11} events {name:<8}: {ns:5.1} ns an event, {live} live, {stacks} stacks, resident {}", peak.trim());
     Ok(())
 }

@@ -1,0 +1,120 @@
+//! A program's recording read and analysed, by heaplab and by heaptrack's own reader, in turns.
+//!
+//! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several times over). heaptrack_print cannot
+//! read without analysing; what its reading takes at least is its file decompressed and thrown away. It prints the stacks
+//! behind the peak, behind most calls and behind short-lived blocks; a report of heaplab has those and its findings.
+
+use super::measure::{Spread, Used, run as run_command};
+use super::programs::{self, Heaptrack};
+use anyhow::{Result, bail};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// What is run on the recordings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reader {
+    /// Every event of the bundle, with no more done than adding sizes up.
+    Events,
+    /// The same, and the order of events checked.
+    Verified,
+    /// `heaplab report`.
+    Report,
+    /// `zstd -dc` of heaptrack's file.
+    Decompressed,
+    /// `heaptrack_print`.
+    HeaptrackPrint,
+}
+
+impl Reader {
+    const fn name(self) -> &'static str {
+        match self {
+            Reader::Events => "heaplab, every event",
+            Reader::Verified => "heaplab, order verified",
+            Reader::Report => "heaplab report",
+            Reader::Decompressed => "heaptrack's file, zstd -dc",
+            Reader::HeaptrackPrint => "heaptrack_print",
+        }
+    }
+
+    /// Whether it reads what heaptrack left.
+    const fn is_peer(self) -> bool {
+        matches!(self, Reader::Decompressed | Reader::HeaptrackPrint)
+    }
+
+    fn command(self, heaplab: &Path, bundle: &Path, file: &Path) -> Result<Command> {
+        let xtask = |options: &[&str]| -> Result<Command> {
+            let mut command = Command::new(std::env::current_exe()?);
+            command.args(["bench", "reading"]).args(options).arg("--read").arg(bundle);
+            Ok(command)
+        };
+        Ok(match self {
+            Reader::Events => xtask(&[])?,
+            Reader::Verified => xtask(&["--verify"])?,
+            Reader::Report => {
+                let mut command = Command::new(heaplab);
+                command.arg("report").arg(bundle);
+                command
+            }
+            Reader::Decompressed => {
+                let mut command = Command::new("zstd");
+                command.arg("-dc").arg(file);
+                command
+            }
+            Reader::HeaptrackPrint => {
+                let mut command = Command::new("heaptrack_print");
+                command.arg("-f").arg(file);
+                command
+            }
+        })
+    }
+}
+
+/// How it is measured.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Repetitions of reading a program's recording, in turns with heaptrack
+    #[arg(long, default_value_t = 5)]
+    reps: usize,
+    /// Times that the recorded program does its work
+    #[arg(long, default_value_t = 4)]
+    times: usize,
+    /// The heaplab to record and report with [default: a release build of this tree]
+    #[arg(long)]
+    heaplab: Option<PathBuf>,
+}
+
+/// Records the program twice, and runs and prints `readers` on what is left.
+pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
+    if args.reps == 0 {
+        bail!("--reps 0 measures nothing: 1 or more");
+    }
+    let folder = tempfile::tempdir()?;
+    let heaplab = programs::heaplab(args.heaplab.as_deref())?;
+    let program = programs::sqlite(folder.path(), args.times)?;
+    let (bundle, file) = (folder.path().join("recorded.heaplab"), folder.path().join("heaptrack.zst"));
+    let (_, events) = programs::record(&heaplab, 64, &program, &program.command, &bundle)?;
+    let mut readers = readers.to_vec();
+    match Heaptrack::find() {
+        Some(heaptrack) => {
+            let raw = folder.path().join("heaptrack.raw");
+            heaptrack.record(&program, &raw)?;
+            heaptrack.finish(&raw, &file)?;
+        }
+        None => readers.retain(|reader| !reader.is_peer()),
+    }
+    let mut rows: Vec<Vec<Used>> = Vec::new();
+    for _ in 0..args.reps {
+        let used = |reader: &Reader| {
+            run_command(reader.command(&heaplab, &bundle, &file)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+        };
+        rows.push(readers.iter().map(used).collect::<Result<_>>()?);
+    }
+    println!("{}, {events} events, recorded at depth 64; median (range) of {}", program.name, args.reps);
+    println!("{:<28} {:>28} {:>20}", "", "CPU, ns an event", "peak resident, kB");
+    for (place, reader) in readers.iter().enumerate() {
+        let time = Spread::of(rows.iter().map(|row| row[place].cpu_s / events as f64 * 1e9)).to_string();
+        let resident = Spread::of(rows.iter().map(|row| row[place].resident_kib as f64)).median;
+        println!("{:<28} {time:>28} {resident:>20}", reader.name());
+    }
+    Ok(())
+}
