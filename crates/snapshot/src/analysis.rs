@@ -9,6 +9,7 @@ mod classes;
 mod dominators;
 mod duplicates;
 mod ephemerons;
+mod essential;
 mod filters;
 mod names;
 mod owners;
@@ -29,14 +30,15 @@ pub use shapes::Interface;
 pub use statistics::Statistics;
 
 use crate::columns::{Bits, Pool};
-use crate::graph::{Graph, Node};
-use crate::meta::{EdgeType, NodeType};
+use crate::graph::Node;
+use crate::meta::NodeType;
 use crate::phase::{OnPhase, ended};
 use crate::snapshot::Snapshot;
 use attachment::Attachment;
 use classes::{Classification, Counting};
 use dominators::Tree;
 use ephemerons::Ephemerons;
+use essential::Essential;
 use hashbrown::HashMap;
 use names::{Known, Names};
 use retained::{Retained, class_retained};
@@ -117,10 +119,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
         ended(on_phase, "names");
         let page = reach::page_objects(graph, &names);
         ended(on_phase, "page objects");
-        let tree = |pool: &mut Pool| {
-            let essential = |source, edge, target| is_essential(graph, &page, &ephemerons, source, edge, target);
-            dominators::dominators(graph, pool, on_phase, essential)
-        };
+        let tree = |pool: &mut Pool| dominators::dominators(&Essential { graph, page: &page, ephemerons: &ephemerons }, pool, on_phase);
         let rest = |names: &mut Names<'s, 'a>, pool: &mut Pool| {
             let sizes = sizes(snapshot, names, &attachment, options.exact_sizes, pool);
             ended(on_phase, "own sizes");
@@ -145,11 +144,11 @@ impl<'s, 'a> Analysis<'s, 'a> {
         } else {
             (tree(&mut pool), rest(&mut names, &mut pool))
         };
-        let mut room = pool.take_for_a_while(3 * tree.vertex.len());
-        let (counts, room) = room.split_at_mut(tree.vertex.len());
+        let mut room = pool.take_for_a_while(2 * tree.vertex.len());
+        let (counts, order) = room.split_at_mut(tree.vertex.len());
         let retained = Retained::of(&tree, &sizes, counts, &mut pool);
         ended(on_phase, "retained sizes");
-        class_retained(&tree, &retained, counts, room, (|node| sizes.get(node), &classes.class_of), &mut classes.classes);
+        class_retained(&tree, &retained, counts, order, (|node| sizes.get(node), &classes.class_of), &mut classes.classes);
         ended(on_phase, "classes' retained sizes");
         Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
     }
@@ -220,17 +219,6 @@ impl<'s, 'a> Analysis<'s, 'a> {
     pub fn total_bytes(&self) -> u64 {
         self.retained_size(self.snapshot.graph.root()) + self.snapshot.header.extra_native_bytes
     }
-}
-
-/// Whether an edge keeps its target alive, for dominators.
-#[inline]
-fn is_essential(graph: &Graph, page: &Bits, ephemerons: &Ephemerons, source: Node, edge: u32, target: Node) -> bool {
-    let edge_type = graph.edge_type(edge);
-    if edge_type == EdgeType::Weak || source == target || ephemerons.is_tables(edge) {
-        return false;
-    }
-    // The root's shortcuts mark global objects; others repeat what internals say. What the debugger holds of a page does not count.
-    source == graph.root() || (edge_type != EdgeType::Shortcut && (!page.get(target) || page.get(source)))
 }
 
 /// Own sizes, owned internals moved.

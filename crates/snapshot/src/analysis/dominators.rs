@@ -12,9 +12,13 @@
 //! What nothing keeps alive is treated as DevTools does: a node without any essential reference hangs off the root, with what it reaches; what
 //! is left then (cycles) hangs off the root node by node, and its references count for nothing.
 
-use crate::columns::{self, Bits, Pool};
-use crate::graph::{Edge, Graph, Node};
+mod walk;
+
+use super::essential::Essential;
+use crate::columns::{self, Pool};
+use crate::graph::{Graph, Node};
 use crate::phase::{OnPhase, ended};
+use walk::{Crossing, Walk};
 
 /// Steps of climbing a node that are taken before jump pointers are built.
 const CLIMB_STEPS_A_NODE: usize = 8;
@@ -30,21 +34,22 @@ pub(crate) struct Tree {
     pub number: Vec<u32>,
 }
 
-/// The dominators of all nodes. `essential` says whether an edge (with its source and target) keeps its target alive.
+/// The dominators of all nodes.
 /// What it needs besides goes to the pool.
-pub(crate) fn dominators(graph: &Graph, pool: &mut Pool, on_phase: Option<OnPhase>, essential: impl Fn(Node, Edge, Node) -> bool) -> Tree {
+pub(super) fn dominators(essential: &Essential<'_>, pool: &mut Pool, on_phase: Option<OnPhase>) -> Tree {
+    let graph = essential.graph;
     let mut walk = Walk::new(graph);
-    walk.from(graph.root(), 0, &essential);
+    walk.from(graph.root(), 0, essential);
     let reached = walk.vertex.len() - 1;
     if reached < graph.node_count() {
-        walk.orphans(&essential);
+        walk.orphans(essential);
     }
-    let Walk { number, vertex, parent, mut least, crossing, .. } = walk;
+    let Walk { number, vertex, parent, mut least, next, crossing, .. } = walk;
     let walked = vertex.len();
     ended(on_phase, "depth-first walk");
-    let preds = Predecessors::sorted(&crossing, walked);
+    let preds = Predecessors::sorted(&crossing, walked, next);
     ended(on_phase, "sorting references");
-    let (mut dominator, links) = semidominators(parent, &preds, &mut least, crossing);
+    let (mut dominator, links) = semidominators(parent, &preds, &mut least, crossing.targets);
     ended(on_phase, "semidominators");
     pool.give(links);
     pool.give(preds.first);
@@ -73,114 +78,6 @@ impl Tree {
     }
 }
 
-/// The depth-first walk.
-struct Walk<'g> {
-    graph: &'g Graph,
-    number: Vec<u32>,
-    vertex: Vec<Node>,
-    /// By number.
-    parent: Vec<u32>,
-    /// By number: the least number that refers to it among those below it.
-    least: Vec<u32>,
-    /// References from a higher number (second of each pair) to a lower (first).
-    crossing: Vec<u32>,
-    /// Number and the edge to look at next.
-    stack: Vec<(u32, Edge)>,
-}
-
-impl<'g> Walk<'g> {
-    fn new(graph: &'g Graph) -> Self {
-        let nodes = graph.node_count() + 1;
-        let room = || {
-            let mut column: Vec<u32> = columns::zeroed(nodes);
-            column.truncate(1);
-            column
-        };
-        let (vertex, parent, least) = (room(), room(), room());
-        Walk {
-            graph,
-            number: columns::zeroed(nodes),
-            vertex,
-            parent,
-            least,
-            crossing: columns::reserved(2 * graph.edge_count()),
-            stack: Vec::new(),
-        }
-    }
-
-    fn visit(&mut self, node: Node, parent: u32) {
-        let number = self.vertex.len() as u32;
-        self.number[node as usize] = number;
-        self.vertex.push(node);
-        self.parent.push(parent);
-        self.least.push(parent);
-        self.stack.push((number, self.graph.first_edges[node as usize]));
-    }
-
-    /// Walks what is reached from a node and has no number yet.
-    fn from(&mut self, node: Node, parent: u32, essential: &impl Fn(Node, Edge, Node) -> bool) {
-        self.visit(node, parent);
-        while let Some(&(number, first)) = self.stack.last() {
-            let node = self.vertex[number as usize];
-            let end = self.graph.first_edges[node as usize + 1];
-            let mut found = None;
-            let mut edge = first;
-            while edge < end {
-                let target = self.graph.edge_targets[edge as usize];
-                let at = edge;
-                edge += 1;
-                if !essential(node, at, target) {
-                    continue;
-                }
-                let other = self.number[target as usize];
-                if other == 0 {
-                    found = Some(target);
-                    break;
-                }
-                if other > number {
-                    let least = &mut self.least[other as usize];
-                    *least = (*least).min(number);
-                } else if other > 1 {
-                    self.crossing.extend_from_slice(&[other, number]);
-                }
-            }
-            match found {
-                Some(target) => {
-                    if edge == end {
-                        self.stack.pop();
-                    } else if let Some(top) = self.stack.last_mut() {
-                        top.1 = edge;
-                    }
-                    self.visit(target, number);
-                }
-                None => {
-                    self.stack.pop();
-                }
-            }
-        }
-    }
-
-    /// Walks from nodes that no essential edge refers to.
-    fn orphans(&mut self, essential: &impl Fn(Node, Edge, Node) -> bool) {
-        let graph = self.graph;
-        let mut referred = Bits::new(graph.node_count());
-        // Whatever a numbered node essentially refers to has a number.
-        for node in graph.nodes().filter(|node| self.number[*node as usize] == 0) {
-            for edge in graph.edges(node) {
-                let target = graph.target(edge);
-                if essential(node, edge, target) {
-                    referred.set(target);
-                }
-            }
-        }
-        for node in graph.nodes() {
-            if self.number[node as usize] == 0 && !referred.get(node) {
-                self.from(node, 1, essential);
-            }
-        }
-    }
-}
-
 /// Who refers to a number from above it, grouped.
 struct Predecessors {
     first: Vec<u32>,
@@ -188,22 +85,25 @@ struct Predecessors {
 }
 
 impl Predecessors {
-    /// By counting: ends of the groups first, moved to their beginnings while they fill.
-    fn sorted(crossing: &[u32], numbers: usize) -> Self {
-        let mut first: Vec<u32> = columns::zeroed(numbers + 1);
-        for pair in crossing.chunks_exact(2) {
-            first[pair[0] as usize] += 1;
+    /// By counting: ends of the groups first, moved to their beginnings while they fill. `first` is only memory, with room for one more than numbers.
+    fn sorted(crossing: &Crossing, numbers: usize, mut first: Vec<u32>) -> Self {
+        first.clear();
+        first.resize(numbers + 1, 0);
+        for target in &crossing.targets {
+            first[*target as usize] += 1;
         }
         let mut end = 0;
         for slot in &mut first {
             end += *slot;
             *slot = end;
         }
-        let mut sorted: Vec<u32> = columns::zeroed(crossing.len() / 2);
-        for pair in crossing.chunks_exact(2).rev() {
-            let slot = &mut first[pair[0] as usize];
-            *slot -= 1;
-            sorted[*slot as usize] = pair[1];
+        let mut sorted: Vec<u32> = columns::zeroed(crossing.targets.len());
+        for (source, targets) in crossing.backwards() {
+            for target in targets {
+                let slot = &mut first[*target as usize];
+                *slot -= 1;
+                sorted[*slot as usize] = source;
+            }
         }
         Predecessors { first, numbers: sorted }
     }
@@ -220,9 +120,8 @@ type Link = [u32; 2];
 /// `column` is only memory and comes back, too.
 fn semidominators(parent: Vec<u32>, preds: &Predecessors, least: &mut [u32], mut column: Vec<u32>) -> (Vec<u32>, Vec<u32>) {
     column.clear();
-    column.resize(2 * parent.len(), 0);
+    parent.iter().for_each(|parent| column.extend_from_slice(&[*parent, 0]));
     let (links, _) = column.as_chunks_mut::<2>();
-    links.iter_mut().zip(&parent).for_each(|(link, parent)| link[0] = *parent);
     let mut path = Vec::new();
     for number in (2..parent.len()).rev() {
         let mut semi = least[number];

@@ -143,11 +143,11 @@ impl Analysis<'_, '_> {
             }
         }
         classes.mark_shadowed();
-        let counts = retained::counts(&self.tree);
+        let mut counts = retained::counts(&self.tree);
         let size = |node: Node| if selected.get(node) { self.self_size(node) } else { 0 };
-        let mut room = columns::zeroed(2 * counts.len());
+        let mut order = columns::zeroed(counts.len());
         let size_and_class = (size, &self.classes.class_of[..]);
-        retained::class_retained(&self.tree, &self.retained, &counts, &mut room, size_and_class, &mut classes.classes);
+        retained::class_retained(&self.tree, &self.retained, &mut counts, &mut order, size_and_class, &mut classes.classes);
         classes.classes
     }
 

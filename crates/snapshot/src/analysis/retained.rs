@@ -78,18 +78,18 @@ pub(super) fn counts(tree: &Tree) -> Vec<u32> {
     counts
 }
 
-/// What each class retains: a node counts unless another of its class, with a size, dominates it. `room` is for twice as many numbers as the
-/// tree has, zeros.
+/// What each class retains: a node counts unless another of its class, with a size, dominates it. `counts` is needed no more after this; `order` is
+/// for as many numbers as the tree has, of any value.
 pub(super) fn class_retained(
     tree: &Tree,
     retained: &Retained,
-    counts: &[u32],
-    room: &mut [u32],
+    counts: &mut [u32],
+    order: &mut [u32],
     (size, class_of): (impl Fn(Node) -> u64, &[u32]),
     classes: &mut [Class],
 ) {
-    let (order, next) = room.split_at_mut(tree.vertex.len());
-    stretches(tree, counts, order, next);
+    stretches(tree, counts, order);
+    let ends = counts;
     // Up to where a counted node of the class dominates.
     let mut until: Vec<u32> = vec![0; classes.len()];
     for (place, number) in (0u32..).zip(&order[..tree.vertex.len() - 1]) {
@@ -100,20 +100,23 @@ pub(super) fn class_retained(
         }
         let class = class_of[node as usize] as usize;
         if place >= until[class] {
-            until[class] = place + counts[number as usize];
+            until[class] = ends[number as usize];
             classes[class].retained_size = classes[class].retained_size.saturating_add(retained.get(number));
         }
     }
 }
 
-/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees.
-fn stretches(tree: &Tree, counts: &[u32], order: &mut [u32], next: &mut [u32]) {
+/// The tree's numbers in an order in which every subtree is one stretch: a node, then its subtrees. The sizes of subtrees become the ends of their
+/// stretches: until a number is reached its size is needed, then where its next subtree begins, and that is the end when the last is reached.
+fn stretches(tree: &Tree, counts: &mut [u32], order: &mut [u32]) {
+    counts[0] = 0;
     for number in 1..tree.vertex.len() {
-        let above = &mut next[tree.dominator[number] as usize];
+        let count = counts[number];
+        let above = &mut counts[tree.dominator[number] as usize];
         let place = *above;
-        *above += counts[number];
+        *above += count;
         order[place as usize] = number as u32;
-        next[number] = place + 1;
+        counts[number] = place + 1;
     }
 }
 
