@@ -13,13 +13,6 @@ pub(crate) fn zeroed<T: Zero>(len: usize) -> Vec<T> {
     column
 }
 
-/// An empty column that will not move before it has `capacity` values. What is not used costs nothing.
-pub(crate) fn reserved<T>(capacity: usize) -> Vec<T> {
-    let mut column: Vec<T> = Vec::with_capacity(capacity);
-    huge::reserve(&mut column);
-    column
-}
-
 /// Columns that are done with, for others to be made of: clearing memory that the process has is cheaper than having the kernel find and clear more.
 #[derive(Debug, Default)]
 pub(crate) struct Pool {

@@ -1,62 +1,66 @@
 //! Huge pages for large columns, where they are cheap.
 //!
-//! A huge page takes one fault for 512 and one entry of the processor's table of pages for 512, which makes walks over large graphs a fifth faster. But
+//! A huge page takes one fault for 512 and is cleared in a fifth of the time that 512 small ones take. But
 //! asking for one can cost far more than it saves: a kernel whose memory is in pieces moves pages together first, and a virtual machine that reports its
 //! free memory to its host (Linux reports it in just these large blocks) gets each block back from the host at its first touch: 5 ms for 2 MB
-//! where clearing it takes 0.1 ms. Neither can be known in advance, so it is measured: the first page of every few is touched
-//! at once and the thread's own time looked at. When slow ones are more than bad luck the process asks for no more, and refuses those that it would get
-//! unasked. What is bad luck grows with the pages that were fast: otherwise a file three times as large would meet the end of it three times as surely.
+//! where clearing it takes 0.2 ms. Neither can be known in advance, so it is measured: each page is touched
+//! at once and the thread's own time looked at. Fast ones earn credit and slow ones use it up. What can be earned is bounded, so that the end of
+//! the cheap ones, from which on all are slow, costs the same few milliseconds however many there were; and a slow one now and then is made up for by
+//! the fast ones around it, however large the file. Without credit the process asks for no more, refuses those that it would get unasked, and has
+//! small pages mapped many at a time, which saves a fifth of what single faults cost.
 
 use super::Zero;
 
 #[cfg(target_os = "linux")]
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI64, Ordering};
 
 /// Smaller columns gain nothing.
 #[cfg(target_os = "linux")]
 const FROM_BYTES: usize = 4 << 20;
 #[cfg(target_os = "linux")]
 const PAGE_BYTES: usize = 2 << 20;
-/// One page of so many bytes is touched to see what pages cost.
+/// What 512 small pages cost at least.
 #[cfg(target_os = "linux")]
-const PIECE_BYTES: usize = 4 * PAGE_BYTES;
-/// What 512 small pages cost at most.
+const SMALL_NS: i64 = 600_000;
+/// What huge pages may cost more than small ones before they have saved anything,
 #[cfg(target_os = "linux")]
-const CHEAP_NS: u64 = 600_000;
-/// So many slow pages end it: one may be bad luck,
+const CREDIT_NS: i64 = 5_000_000;
+/// and how much of what they have saved counts.
 #[cfg(target_os = "linux")]
-const SLOW_MAX: u32 = 2;
-/// and one more for each so many that were fast.
-#[cfg(target_os = "linux")]
-const FAST_A_SLOW: u32 = 8;
+const CREDIT_MAX_NS: i64 = 12_000_000;
 
-/// Pages whose cost was looked at.
+/// What huge pages may still cost, ns.
 #[cfg(target_os = "linux")]
-struct Met {
-    slow: AtomicU32,
-    fast: AtomicU32,
-}
+struct Credit(AtomicI64);
 
 #[cfg(target_os = "linux")]
-impl Met {
+impl Credit {
     /// Whether huge pages are worth asking for.
-    fn are_cheap(&self) -> bool {
-        self.slow.load(Ordering::Relaxed) < SLOW_MAX + self.fast.load(Ordering::Relaxed) / FAST_A_SLOW
+    fn is_left(&self) -> bool {
+        self.0.load(Ordering::Relaxed) > 0
+    }
+
+    /// Counts a page's cost. Two threads that count at once may lose one of both, which costs a page more or less.
+    fn count(&self, page_ns: i64) {
+        let left = self.0.load(Ordering::Relaxed);
+        if left > 0 {
+            self.0.store(left.saturating_add(SMALL_NS.saturating_sub(page_ns)).min(CREDIT_MAX_NS), Ordering::Relaxed);
+        }
     }
 }
 
-/// Those that this process has met.
+/// This process's.
 #[cfg(target_os = "linux")]
-static MET: Met = Met { slow: AtomicU32::new(0), fast: AtomicU32::new(0) };
+static CREDIT: Credit = Credit(AtomicI64::new(CREDIT_NS));
 
 /// Gives a column that is all zero, and has not been touched since it was allocated, huge pages.
 #[cfg(target_os = "linux")]
 pub fn back<T: Zero>(column: &mut [T]) {
-    back_while(column, &MET);
+    back_while(column, &CREDIT);
 }
 
 #[cfg(target_os = "linux")]
-fn back_while<T: Zero>(column: &mut [T], met: &Met) {
+fn back_while<T: Zero>(column: &mut [T], credit: &Credit) {
     let values_a_page = PAGE_BYTES / size_of::<T>();
     let bytes = size_of_val(column);
     if bytes < FROM_BYTES {
@@ -64,35 +68,20 @@ fn back_while<T: Zero>(column: &mut [T], met: &Met) {
     }
     let address = column.as_ptr() as usize;
     let (mut from, to) = whole_pages(address, bytes);
-    while from < to && met.are_cheap() {
-        let until = (from + PIECE_BYTES).min(to);
-        advise(from, until, rustix::mm::Advice::LinuxHugepage);
+    if credit.is_left() {
+        advise(from, to, rustix::mm::Advice::LinuxHugepage);
+    }
+    while from < to && credit.is_left() {
         let first = (from - address).div_ceil(size_of::<T>());
         if column.get(first..first + values_a_page - 1).is_none() {
             return;
         }
-        if touch_ns(&mut column[first]) > CHEAP_NS {
-            met.slow.fetch_add(1, Ordering::Relaxed);
-            advise(from, until, rustix::mm::Advice::LinuxNoHugepage);
-        } else {
-            met.fast.fetch_add(1, Ordering::Relaxed);
-        }
-        from = until;
+        credit.count(touch_ns(&mut column[first]));
+        from += PAGE_BYTES;
     }
     // Where the system gives huge pages to all that do not refuse them (`transparent_hugepage/enabled` is `always`).
     advise(from, to, rustix::mm::Advice::LinuxNoHugepage);
-}
-
-/// The same for room of which nobody knows how much will be used: it is not touched, and goes by what other columns met.
-#[cfg(target_os = "linux")]
-pub fn reserve<T>(column: &mut Vec<T>) {
-    let bytes = column.capacity() * size_of::<T>();
-    if bytes < FROM_BYTES {
-        return;
-    }
-    let (from, to) = whole_pages(column.as_ptr() as usize, bytes);
-    let advice = if MET.are_cheap() { rustix::mm::Advice::LinuxHugepage } else { rustix::mm::Advice::LinuxNoHugepage };
-    advise(from, to, advice);
+    advise(from, to, rustix::mm::Advice::LinuxPopulateWrite);
 }
 
 /// The huge pages that lie within.
@@ -103,19 +92,19 @@ fn whole_pages(address: usize, bytes: usize) -> (usize, usize) {
 
 /// The time that this thread needs to write a zero for the first time.
 #[cfg(target_os = "linux")]
-fn touch_ns<T: Zero>(value: &mut T) -> u64 {
+fn touch_ns<T: Zero>(value: &mut T) -> i64 {
     let now = || rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     let before = now();
     // SAFETY: the reference is valid and exclusive; the write is volatile only so that it happens, though the value is zero already.
     unsafe { std::ptr::write_volatile(value, T::ZERO) };
     let after = now();
-    ((after.tv_sec - before.tv_sec) as u64).wrapping_mul(1_000_000_000).wrapping_add((after.tv_nsec - before.tv_nsec) as u64)
+    (after.tv_sec - before.tv_sec).saturating_mul(1_000_000_000).saturating_add(after.tv_nsec - before.tv_nsec)
 }
 
 #[cfg(target_os = "linux")]
 fn advise(from: usize, to: usize, advice: rustix::mm::Advice) {
     if from < to {
-        // SAFETY: the range lies within an allocation that the caller holds, and these advices change how its pages are backed, never what
+        // SAFETY: the range lies within an allocation that the caller holds, and these advices change how and when its pages are backed, never what
         // they hold. A refusal (a kernel without huge pages) changes nothing.
         let _ = unsafe { rustix::mm::madvise(from as *mut _, to - from, advice) };
     }
@@ -123,9 +112,6 @@ fn advise(from: usize, to: usize, advice: rustix::mm::Advice) {
 
 #[cfg(not(target_os = "linux"))]
 pub fn back<T: Zero>(_column: &mut [T]) {}
-
-#[cfg(not(target_os = "linux"))]
-pub fn reserve<T>(_column: &mut Vec<T>) {}
 
 #[cfg(target_os = "linux")]
 #[cfg(test)]
@@ -148,11 +134,33 @@ mod tests {
         None
     }
 
+    const FAST_NS: i64 = SMALL_NS / 3;
+    const SLOW_NS: i64 = 8 * SMALL_NS;
+
+    /// How many slow pages in a row end it after so many fast ones.
+    fn slow_after(fast: usize) -> usize {
+        let credit = Credit(AtomicI64::new(CREDIT_NS));
+        (0..fast).for_each(|_| credit.count(FAST_NS));
+        (1..).find(|_| (credit.count(SLOW_NS), !credit.is_left()).1).unwrap_or(0)
+    }
+
     #[test]
-    fn many_fast_pages_excuse_a_slow_one() {
-        let met = |slow, fast| Met { slow: AtomicU32::new(slow), fast: AtomicU32::new(fast) };
-        assert!(met(SLOW_MAX - 1, 0).are_cheap() && !met(SLOW_MAX, FAST_A_SLOW - 1).are_cheap());
-        assert!(met(SLOW_MAX, FAST_A_SLOW).are_cheap() && !met(SLOW_MAX + 1, FAST_A_SLOW).are_cheap());
+    fn the_end_of_the_cheap_ones_costs_the_same_after_any_number() {
+        assert_eq!(slow_after(0), 2);
+        assert!(slow_after(100) > 2);
+        assert_eq!(slow_after(100), slow_after(1_000_000));
+    }
+
+    #[test]
+    fn a_slow_one_now_and_then_is_made_up_for() {
+        let credit = Credit(AtomicI64::new(CREDIT_NS));
+        for page in 0..100_000 {
+            credit.count(if page % 20 == 10 { SLOW_NS } else { FAST_NS });
+        }
+        assert!(credit.is_left());
+        (0..10).for_each(|_| credit.count(SLOW_NS));
+        (0..100_000).for_each(|_| credit.count(FAST_NS));
+        assert!(!credit.is_left(), "what is over is over");
     }
 
     #[test]
@@ -165,8 +173,7 @@ mod tests {
             eprintln!("skipped: nobody takes advice here, or says so (an emulated processor)");
             return;
         }
-        let met = Met { slow: AtomicU32::new(SLOW_MAX + 1), fast: AtomicU32::new(FAST_A_SLOW + FAST_A_SLOW / 2) };
-        back_while(&mut column, &met);
+        back_while(&mut column, &Credit(AtomicI64::new(0)));
         let (from, to) = whole_pages(column.as_ptr() as usize, column.len());
         if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
             eprintln!("skipped: the kernel has no huge pages");
