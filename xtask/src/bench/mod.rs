@@ -3,7 +3,8 @@
 //! | benchmark | peers |
 //! |---|---|
 //! | recorder, bundle | heaptrack |
-//! | reading, report | heaptrack_print |
+//! | reading | DuckDB and pyarrow on the same file, heaptrack_print |
+//! | report | heaptrack_print |
 //! | replay | Android's memory_replay, glibc's trace_run |
 //! | elastic | bumpalo, mallocs, talloc, HotSpot's arenas |
 //! | jvm | the JVM's own log |
@@ -40,7 +41,7 @@ pub struct Args {
 enum Benchmark {
     /// Bytes an event of a recording and time to write it, beside heaptrack's files
     Bundle(bundle::Args),
-    /// Time an event when a bundle is read, beside heaptrack_print, and whether memory grows
+    /// Time an event when a bundle is read, beside DuckDB and heaptrack_print
     Reading(reading::Args),
     /// Time an event of the replay driver and of heaps, beside other replay drivers
     Replay(replay::Args),

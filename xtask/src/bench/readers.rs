@@ -3,10 +3,14 @@
 //! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several times over). heaptrack_print cannot
 //! read without analysing; what its reading takes at least is its file decompressed and thrown away. It prints the stacks
 //! behind the peak, behind most calls and behind short-lived blocks; a report of heaplab has those and its findings.
+//!
+//! A bundle's events are Parquet, so that readers of Parquet are peers too: DuckDB and pyarrow, on one thread, decode the same file in a
+//! Python that has them (`HEAPLAB_PYTHON`, as for the tests). They count their own CPU time, from when they are loaded.
 
 use super::measure::{Spread, Used, run as run_command};
 use super::programs::{self, Heaptrack};
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -19,6 +23,10 @@ pub enum Reader {
     Verified,
     /// `heaplab report`.
     Report,
+    /// Every column of the bundle's events by DuckDB.
+    DuckDb,
+    /// The same by pyarrow.
+    Pyarrow,
     /// `zstd -dc` of heaptrack's file.
     Decompressed,
     /// `heaptrack_print`.
@@ -31,14 +39,25 @@ impl Reader {
             Reader::Events => "heaplab, every event",
             Reader::Verified => "heaplab, order verified",
             Reader::Report => "heaplab report",
+            Reader::DuckDb => "DuckDB, every column",
+            Reader::Pyarrow => "pyarrow, every column",
             Reader::Decompressed => "heaptrack's file, zstd -dc",
             Reader::HeaptrackPrint => "heaptrack_print",
         }
     }
 
     /// Whether it reads what heaptrack left.
-    const fn is_peer(self) -> bool {
+    const fn is_heaptrack(self) -> bool {
         matches!(self, Reader::Decompressed | Reader::HeaptrackPrint)
+    }
+
+    /// For a reader in Python: the module it needs, and what it runs on the file that is its argument, printing its own CPU time, s.
+    const fn script(self) -> Option<(&'static str, &'static str)> {
+        match self {
+            Reader::DuckDb => Some(("duckdb", DUCKDB)),
+            Reader::Pyarrow => Some(("pyarrow.parquet", PYARROW)),
+            _ => None,
+        }
     }
 
     fn command(self, heaplab: &Path, bundle: &Path, file: &Path) -> Result<Command> {
@@ -55,6 +74,12 @@ impl Reader {
                 command.arg("report").arg(bundle);
                 command
             }
+            Reader::DuckDb | Reader::Pyarrow => {
+                let mut command = Command::new(python());
+                let (_, script) = self.script().context("a script")?;
+                command.args(["-c", script]).arg(bundle.join("events.parquet"));
+                command
+            }
             Reader::Decompressed => {
                 let mut command = Command::new("zstd");
                 command.arg("-dc").arg(file);
@@ -67,6 +92,39 @@ impl Reader {
             }
         })
     }
+}
+
+/// The largest of each column, because a column nobody asks for is not decoded.
+const DUCKDB: &str = "
+import duckdb, sys, time
+db = duckdb.connect()
+db.execute('SET threads = 1')
+begun = time.process_time()
+db.execute('SELECT max(COLUMNS(*)) FROM read_parquet(?)', [sys.argv[1]]).fetchall()
+print(time.process_time() - begun)
+";
+
+const PYARROW: &str = "
+import pyarrow.parquet, sys, time
+begun = time.process_time()
+for batch in pyarrow.parquet.ParquetFile(sys.argv[1]).iter_batches(use_threads=False):
+    pass
+print(time.process_time() - begun)
+";
+
+fn python() -> PathBuf {
+    std::env::var_os("HEAPLAB_PYTHON").map_or_else(|| "python3".into(), PathBuf::from)
+}
+
+/// Whether the reader's Python has what it needs. Says so where it has not.
+fn is_installed(reader: &Reader) -> bool {
+    let Some((module, _)) = reader.script() else { return true };
+    let python = python();
+    let found = Command::new(&python).args(["-c", &format!("import {module}")]).output().is_ok_and(|output| output.status.success());
+    if !found {
+        println!("{} has no {module}: left out (HEAPLAB_PYTHON names a Python that has it)", python.display());
+    }
+    found
 }
 
 /// How it is measured.
@@ -100,12 +158,21 @@ pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
             heaptrack.record(&program, &raw)?;
             heaptrack.finish(&raw, &file)?;
         }
-        None => readers.retain(|reader| !reader.is_peer()),
+        None => readers.retain(|reader| !reader.is_heaptrack()),
     }
+    readers.retain(is_installed);
     let mut rows: Vec<Vec<Used>> = Vec::new();
     for _ in 0..args.reps {
         let used = |reader: &Reader| {
-            run_command(reader.command(&heaplab, &bundle, &file)?.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()))
+            let mut command = reader.command(&heaplab, &bundle, &file)?;
+            let printed = folder.path().join("printed");
+            let out = if reader.script().is_some() { File::create(&printed)?.into() } else { Stdio::null() };
+            let used = run_command(command.stdin(Stdio::null()).stdout(out).stderr(Stdio::null()))?;
+            let cpu_s = match reader.script() {
+                Some(_) => std::fs::read_to_string(printed)?.trim().parse().context("the script's own CPU time")?,
+                None => used.cpu_s,
+            };
+            Ok(Used { cpu_s, ..used })
         };
         rows.push(readers.iter().map(used).collect::<Result<_>>()?);
     }

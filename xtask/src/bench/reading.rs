@@ -1,5 +1,5 @@
-//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside heaptrack's reader of its own file in the same
-//! run, and whether memory grows with a bundle's length.
+//! `cargo xtask bench reading`: time an event when a program's bundle is read, beside other readers of
+//! Parquet and heaptrack's reader of its own file in the same run, and whether memory grows with a bundle's length.
 
 use super::readers::{self, Reader};
 use super::release;
@@ -34,7 +34,8 @@ pub fn run(args: &Args) -> Result<()> {
     if release::again()? {
         return Ok(());
     }
-    readers::bench(&[Reader::Events, Reader::Verified, Reader::Decompressed, Reader::HeaptrackPrint], &args.program)?;
+    let heaptrack = [Reader::Decompressed, Reader::HeaptrackPrint];
+    readers::bench(&[&[Reader::Events, Reader::Verified, Reader::DuckDb, Reader::Pyarrow][..], &heaptrack].concat(), &args.program)?;
     if args.millions == 0 {
         return Ok(());
     }
