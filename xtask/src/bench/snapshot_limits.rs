@@ -82,7 +82,7 @@ fn check_strings(heaplab: &Path, path: &Path) -> Result<()> {
         [&summary["nodes"], &summary["edges"], &summary["total_bytes"], &strings["count"]].map(|number| number.as_u64().unwrap_or(0));
     ensure!(found == [STRINGS + 1, STRINGS, bytes, STRINGS], "{found:?}, expected {} nodes, {STRINGS} edges, {bytes} bytes", STRINGS + 1);
     println!(
-        "strings: {} characters ({:.2} times 2^29): `heaplab snapshot summary` gives {STRINGS} strings and {bytes} bytes, as they were written, in {seconds:.2} s",
+        "strings: {} characters ({:.2} times 2^29):\n  `heaplab snapshot summary` gives {STRINGS} strings and {bytes} bytes,\n  as they were written, in {seconds:.2} s",
         STRINGS * STRING_CHARACTERS,
         (STRINGS * STRING_CHARACTERS) as f64 / f64::from(1 << 29)
     );
@@ -182,7 +182,7 @@ fn check_edges() -> Result<()> {
     let answers = [1, 2].map(|node| (analysis.dominator(node), analysis.retained_size(node), analysis.distance(node)));
     ensure!(answers == [(0, 1100, 1), (1, 1000, 2)], "dominator, retained size, distance: {answers:?}");
     println!(
-        "edge fields: {} ({:.3} times 2^32) in {} bytes: {edges} edges, the last of them found and analysed, read in {read_s:.1} s, all in {:.1} s",
+        "edge fields: {} ({:.3} times 2^32) in {} bytes:\n  {edges} edges, the last of them found and analysed,\n  read in {read_s:.1} s, all in {:.1} s",
         3 * edges,
         (3 * edges) as f64 / 4_294_967_296.0,
         file.len,

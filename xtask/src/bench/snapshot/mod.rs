@@ -77,7 +77,7 @@ type Table = Vec<Vec<Measured>>;
 /// Measures everything on every file, in turns.
 fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> {
     let prepared_bytes = prepare::needed_bytes(files)?;
-    println!("before each measurement {:.0} MB are touched and given back by another process\n", prepared_bytes as f64 / 1e6);
+    println!("another process touches {:.0} MB and gives them back before each measurement\n", prepared_bytes as f64 / 1e6);
     let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + peers.len()]; files.len()];
     for rep in 0..args.reps {
         for (place, (one, _)) in ALL.iter().enumerate().filter(|(_, (one, _))| one.is_possible()) {
@@ -99,11 +99,11 @@ fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> 
 /// A row for each measurement.
 fn print_table(args: &Args, peers: &[Peer], file: &Path, table: &Table) -> Result<()> {
     let bytes = std::fs::metadata(file).with_context(|| file.display().to_string())?.len();
-    println!("{} of {:.0} MB, {} repetitions in turns: medians, and the range", file.display(), bytes as f64 / 1e6, args.reps);
+    println!("{}:\n{:.0} MB, {} repetitions in turns: medians, and the range", file.display(), bytes as f64 / 1e6, args.reps);
     for ((one, name), measured) in ALL.iter().zip(table) {
         let rate = if one.is_reading() && !measured.is_empty() {
             let rate = |of: fn(&Measured) -> f64| bytes as f64 / 1e9 / measured.iter().map(of).fold(f64::INFINITY, f64::min);
-            format!(", at best {:.2} GB/s of CPU, {:.2} by the clock", rate(|one| one.cpu_s), rate(|one| one.wall_s))
+            format!("\n    at best {:.2} GB/s of CPU, {:.2} by the clock", rate(|one| one.cpu_s), rate(|one| one.wall_s))
         } else {
             String::new()
         };
@@ -132,7 +132,7 @@ fn print_row(name: &str, measured: &[Measured], memory: &str, more: &str) {
     }
     let memory_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
     println!(
-        "{name}: {} s, CPU {} s, of it system {} s, page faults {:.0} thousand, peak {memory_mb:.0} MB {memory}{more}",
+        "{name}:\n    {} s, CPU {} s, of it system {} s\n    {:.0} thousand page faults, peak {memory_mb:.0} MB {memory}{more}",
         spread(measured, |one| one.wall_s),
         spread(measured, |one| one.cpu_s),
         spread(measured, |one| one.system_s),
@@ -147,9 +147,12 @@ fn print_phases(name: &str, one: One, measured: &[Measured]) {
         let of = |one: &Measured| one.phases.iter().filter(|(other, _)| other == phase).map(|(_, cpu_s)| cpu_s).sum();
         format!("{phase} {:.3}", measure::Spread::of(measured.iter().map(of)).median)
     });
-    println!("{name}, CPU s by phase: {}", phases.collect::<Vec<_>>().join(", "));
+    println!("{name}, CPU s by phase:");
+    for line in phases.collect::<Vec<_>>().chunks(4) {
+        println!("    {}", line.join(", "));
+    }
     if one == One::SummaryBy2 {
-        println!("{name}, CPU s on the longest way through both threads: {}", spread(measured, Measured::critical_s));
+        println!("{name}, CPU s on the longest way through both threads:\n    {}", spread(measured, Measured::critical_s));
     }
 }
 
@@ -167,7 +170,7 @@ fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
             format!("{:.2} ({:.2} to {:.2})", spread.median, spread.least, spread.most)
         };
         println!(
-            "{name}: CPU {}, user alone {}, clock {}",
+            "{name}:\n    CPU {}, user {}, clock {}",
             ratio(|one| one.cpu_s),
             ratio(|one| one.cpu_s - one.system_s),
             ratio(|one| one.wall_s)

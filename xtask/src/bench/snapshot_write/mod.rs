@@ -58,7 +58,7 @@ pub fn run(args: &Args) -> Result<()> {
 
 /// A row with its bound.
 fn row(what: &str, measured: f64, unit: &str, bound: f64) {
-    println!("{what:<64} {measured:9.2} {unit:<6} (bound {bound} {unit}: {})", if measured <= bound { "met" } else { "MISSED" });
+    println!("{what:<46} {measured:8.2} {unit:<5} <= {bound}: {}", if measured <= bound { "met" } else { "MISSED" });
 }
 
 /// A number with commas, as documents have it.

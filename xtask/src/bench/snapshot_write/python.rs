@@ -71,14 +71,14 @@ fn one(name: &str, program: &mut Command) -> Result<()> {
     let number = |key: &str| result[key].as_f64().with_context(|| format!("{key} in what the program printed"));
     let nodes = number("nodes")?;
     println!(
-        "CPython, {name}: {nodes} objects, {} references, {} strings, {} bytes, resident {} kB before",
+        "CPython, {name}:\n{nodes} objects, {} references, {} strings,\n{} bytes, resident {} kB before",
         number("edges")?,
         number("strings")?,
         number("bytes")?,
         number("before")?
     );
     row("a snapshot of them, scaled to 1 M objects", number("s")? * 1e6 / nodes, "s", 5.0);
-    println!("{:<64} {:9.2} s", "of that the process's own CPU", number("cpu")? * 1e6 / nodes);
+    println!("{:<46} {:8.2} s", "of that the process's own CPU", number("cpu")? * 1e6 / nodes);
     row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
     Ok(())
 }

@@ -9,11 +9,9 @@ const NUMBERS: u32 = 1_000_000;
 const OTHERS: u32 = 50_000;
 
 pub fn run() -> Result<()> {
-    println!("StringsStorage: slots looked at a name\n");
-    println!(
-        "| hash of the strings' table | numbers 0..1 M found again: mean, longest, ns a name | {} other names put in after them: mean, longest | ns a name then |",
-        thousands(OTHERS.into())
-    );
+    println!("StringsStorage: slots looked at a name, mean and longest, and ns a name,");
+    println!("for the numbers 0..1 M found again and for {} other names put in after them\n", thousands(OTHERS.into()));
+    println!("| hash | numbers: mean, longest, ns | others: mean, longest | ns |");
     println!("|---|---|---|---|");
     let mut ours = 0.0;
     for (name, hash) in [("V8 before 11.5.130", Hash::V8Original), ("the document's", Hash::V8Shifted), ("ours", Hash::Mixed)] {
