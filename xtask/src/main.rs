@@ -8,6 +8,7 @@ use clap::{Parser, Subcommand};
 
 /// Development tasks of heaplab.
 #[derive(Debug, Parser)]
+#[command(max_term_width = 80)]
 struct CommandLine {
     #[command(subcommand)]
     task: Task,
@@ -35,5 +36,15 @@ fn main() -> std::process::ExitCode {
             eprintln!("xtask: {error:#}");
             std::process::ExitCode::FAILURE
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_command_line_is_sound() {
+        <CommandLine as clap::CommandFactory>::command().debug_assert();
     }
 }

@@ -129,6 +129,7 @@ fn is_installed(reader: &Reader) -> bool {
 
 /// How it is measured.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Repetitions of reading a program's recording, in turns with heaptrack
     #[arg(long, default_value_t = 5)]

@@ -21,6 +21,7 @@ use std::time::Instant;
 
 /// Where peers are.
 #[derive(Debug, clap::Args)]
+#[group(skip)]
 pub struct Args {
     /// Android's memory_replay [default: where PATH has it]
     #[arg(long, value_name = "PATH")]
