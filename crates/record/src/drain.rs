@@ -72,6 +72,8 @@ pub struct Drainer {
     done: HashSet<(u32, u32)>,
     totals: Totals,
     sampled: HashMap<u64, u64>,
+    /// Of the block that is being written, what concerns addresses that are followed.
+    chosen: Vec<Change>,
 }
 
 impl Drainer {
@@ -86,6 +88,7 @@ impl Drainer {
             done: HashSet::new(),
             totals: Totals::default(),
             sampled: HashMap::new(),
+            chosen: Vec::new(),
         }
     }
 
@@ -203,7 +206,8 @@ impl Drainer {
     /// Writes one block with as many of the ring's records as fit, and says how many words they were.
     fn spool_block(&mut self, tracked: &TrackedRing, part: Part, begin: u64) -> io::Result<(u64, Parsed)> {
         let (ring, id) = (&tracked.ring, RingId { nested: part == Part::Nested, ..tracked.id });
-        let (mut used, mut base) = (0, 0);
+        let (mut used, mut base, mut events) = (0, 0, 0);
+        self.chosen.clear();
         let parsed = loop {
             let Some(more) = ring.copy(part, begin + used, COPY_WORDS, &mut self.words) else { break Parsed::Damaged };
             let Some(first) = self.words.first() else { break Parsed::Whole };
@@ -212,10 +216,12 @@ impl Drainer {
                 self.encoder.begin(base);
             }
             ring.prefetch(part, begin + used + self.words.len() as u64, more.min(COPY_WORDS as u64));
-            let (totals, sampled) = (&mut self.totals, &mut self.sampled);
+            let chosen = &mut self.chosen;
             let (taken, parsed) = ring::encode(&self.words, &mut self.encoder, |change| {
-                totals.events += 1;
-                follow_sample(change, id.pid, totals, sampled);
+                events += 1;
+                if is_chosen(change.gone) || is_chosen(change.born) {
+                    chosen.push(change);
+                }
             });
             used += taken as u64;
             // What came since is taken next time: who follows a busy program closely would write small blocks.
@@ -225,6 +231,11 @@ impl Drainer {
         };
         if used > 0 {
             self.writer.records(&self.encoder, id, begin, begin + used, base)?;
+        }
+        // Not before it is written: what a full disk refused stays in the ring and is read again.
+        self.totals.events += events;
+        for change in &self.chosen {
+            follow(change, id.pid, &mut self.totals, &mut self.sampled);
         }
         Ok((used, parsed))
     }
@@ -287,25 +298,22 @@ impl Drainer {
     }
 }
 
-/// Keeps the estimate of live bytes: all that happens to one address in [`LIVE_SAMPLE`], times [`LIVE_SAMPLE`].
+/// Whether what happens to this address is followed: of one in [`LIVE_SAMPLE`].
 #[inline(always)]
-fn follow_sample(change: Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
-    let chosen = |address: u64| (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0;
+fn is_chosen(address: u64) -> bool {
     const { assert!(LIVE_SAMPLE == 1 << (64 - 58)) };
-    if chosen(change.gone) || chosen(change.born) {
-        follow_chosen(change, chosen, pid, totals, sampled);
-    }
+    (address >> 4).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 58 == 0 && address != 0
 }
 
-#[cold]
-fn follow_chosen(change: Change, chosen: impl Fn(u64) -> bool, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
+/// Keeps the estimate of live bytes: all that happens to the followed addresses, times [`LIVE_SAMPLE`].
+fn follow(change: &Change, pid: u32, totals: &mut Totals, sampled: &mut HashMap<u64, u64>) {
     let key = |address: u64| address ^ u64::from(pid) << 48;
-    if chosen(change.gone)
+    if is_chosen(change.gone)
         && let Some(size) = sampled.remove(&key(change.gone))
     {
         totals.live_bytes_estimate = totals.live_bytes_estimate.saturating_sub(size * LIVE_SAMPLE);
     }
-    if chosen(change.born) {
+    if is_chosen(change.born) {
         let size = change.size.min(1 << 40);
         let before = sampled.insert(key(change.born), size).unwrap_or(0);
         totals.live_bytes_estimate = (totals.live_bytes_estimate + size * LIVE_SAMPLE).saturating_sub(before * LIVE_SAMPLE);
@@ -405,5 +413,21 @@ mod tests {
         let blocks = index.rings.values().next().unwrap();
         assert!(blocks.len() == 1 && blocks[0].end_position == WORDS, "{index:?}");
         assert_eq!(index.notes.len(), 1, "{index:?}");
+    }
+
+    #[test]
+    fn what_a_full_disk_refused_counts_once_when_it_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
+        let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+        let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
+        drainer.limit(0);
+        for _ in 0..3 {
+            assert!(drainer.turn().is_err());
+        }
+        assert_eq!((drainer.totals().events, tail(&ring)), (0, 0), "nothing is written, and nothing is lost");
+        drainer.limit(u64::MAX);
+        drainer.turn().unwrap();
+        assert_eq!((drainer.totals().events, tail(&ring)), (WORDS / 2, WORDS));
     }
 }
