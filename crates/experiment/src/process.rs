@@ -31,7 +31,7 @@ pub struct Processes {
 }
 
 /// What of this process's environment a cell keeps.
-const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
+pub const KEPT: [&str; 1] = ["LD_LIBRARY_PATH"];
 /// What a cell may say on its standard error before it is cut.
 const ERROR_BYTES_MAX: u64 = 64 * 1024;
 

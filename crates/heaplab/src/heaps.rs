@@ -210,6 +210,15 @@ pub fn cell(heap: &Heap) -> HeapCell {
     HeapCell { name: heap.to_string(), environment, space_cells: if depends_on_time { SPACE_CELLS } else { 1 } }
 }
 
+/// Loads a library as the cells of `lib:` do.
+///
+/// # Errors
+/// It is not there, the loader refuses it, or it is no allocator.
+pub fn load(library: &Path) -> Result<()> {
+    Library::load(library)?;
+    Ok(())
+}
+
 /// Serves one cell in this process.
 pub fn serve(request: &CellRequest) -> Result<CellReport> {
     if let Some(core) = request.core {

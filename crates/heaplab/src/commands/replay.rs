@@ -13,7 +13,7 @@ use heaplab_trace::program::{self, Program};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
 
 /// Arguments of `heaplab replay`.
@@ -30,7 +30,7 @@ The first heap is what the others are compared with. Each cell runs in a process
 processor; time is measured in blocks of all heaps in random order. docs/measuring.md says how.")]
 pub struct Args {
     /// The recording
-    #[arg(value_name = "BUNDLE", required_unless_present = "cell")]
+    #[arg(value_name = "BUNDLE", required_unless_present_any = ["cell", "load"])]
     bundle: Option<PathBuf>,
     /// The heaps, with parameters (heaplab heaps lists them)
     #[arg(long, value_name = "HEAPS", default_value = "glibc,jemalloc,mimalloc")]
@@ -77,6 +77,9 @@ pub struct Args {
     /// Serve one cell: its request as JSON on standard input, its report on standard output
     #[arg(long, hide = true)]
     cell: bool,
+    /// Load this library as a cell would, and say what is wrong with it
+    #[arg(long, hide = true, value_name = "LIBRARY")]
+    load: Option<PathBuf>,
 }
 
 fn touch(text: &str) -> Result<Touch, String> {
@@ -102,6 +105,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.cell {
         return serve_cell();
     }
+    if let Some(library) = &args.load {
+        heaps::load(library)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let specs = match heaps::parse_list(&args.on) {
         Ok(specs) => specs,
         Err(error) => {
@@ -117,6 +124,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("{}: there is nothing to replay: no allocation of this process was recorded", path.display());
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    specs.iter().try_for_each(|heap| loads(heap, &executable))?;
     let plan = plan(&args, path, &program, &specs, &executable)?;
     let arguments = vec![String::from("replay"), String::from("--cell")];
     let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
@@ -184,6 +192,23 @@ fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], ex
         code_version: process::content_version(files).context("cannot read this program's own file")?,
         core: process::last_processor(),
     })
+}
+
+/// Whether a library can serve, asked once before every cell would fail of it: in a process of its own, since its constructors run.
+fn loads(heap: &heaps::Heap, executable: &Path) -> Result<()> {
+    let Some(library) = heap.library() else { return Ok(()) };
+    let mut child = Command::new(executable);
+    child.args(["replay", "--load"]).arg(library).stdin(Stdio::null()).env_clear();
+    child.envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(heaps::cell(heap).environment);
+    let output = child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr);
+    match said.lines().find_map(|line| line.strip_prefix("heaplab: ")) {
+        Some(reason) => bail!("--on: {reason}"),
+        None => bail!("--on: {}: loading it ended with {}", library.display(), output.status),
+    }
 }
 
 /// Reads a request, measures, prints the report.
