@@ -67,7 +67,8 @@ fn main() -> ExitCode {
     })
 }
 
-/// An error and its causes, but for those that the error before them has said already.
+/// An error and its causes, but for those that the error before them has said already. Nothing in it moves the cursor: the name
+/// of a file may hold anything.
 fn message(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -77,7 +78,9 @@ fn message(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    text.chars()
+        .flat_map(|letter| if letter.is_control() && letter != '\n' { letter.escape_default().collect() } else { vec![letter] })
+        .collect()
 }
 
 /// Runs a command line given as words, the program's name first, as if a user had typed it.
@@ -99,5 +102,17 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Symbolize(args) => commands::symbolize::run(args),
         Command::Snapshot(args) => commands::snapshot::run(args),
         Command::Study(args) => commands::study::run(args),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::message;
+    use anyhow::anyhow;
+
+    #[test]
+    fn an_error_says_everything_once_and_moves_no_cursor() {
+        let error = anyhow!("no such file").context("cannot open a\x1b[2Jb: no such file").context("reading\nfailed");
+        assert_eq!(message(&error), "reading\nfailed: cannot open a\\u{1b}[2Jb: no such file");
     }
 }

@@ -94,8 +94,15 @@ fn write_with_mode(path: &Path, is_binary: bool, mode: u32, write: impl FnOnce(&
     // Written in place where that is no regular file (/dev/null, a pipe): such a name must not be replaced.
     if fs::metadata(path).is_ok_and(|metadata| !metadata.is_file() && !metadata.is_dir()) {
         let mut out = BufWriter::new(File::create(path).with_context(|| format!("cannot open {}", path.display()))?);
-        write(&mut out)?;
-        return out.flush().with_context(|| format!("cannot write {}", path.display()));
+        let written = write(&mut out).and_then(|()| Ok(out.flush()?)).map_err(|error| named(error, path));
+        if written.is_err() {
+            // What it holds still would be tried again on the way out.
+            let _ = out.into_parts();
+        }
+        return written;
+    }
+    if path.is_dir() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
+        bail!("{} is the name of a folder, and a file is to be written: name a file in it", path.display());
     }
     let name = path.file_name().with_context(|| format!("{} is not the name of a file", path.display()))?;
     let mut hidden = std::ffi::OsString::from(".");
@@ -103,12 +110,18 @@ fn write_with_mode(path: &Path, is_binary: bool, mode: u32, write: impl FnOnce(&
     hidden.push(format!(".unfinished-{}", std::process::id()));
     let hidden = path.with_file_name(hidden);
     let written = write_file(&hidden, mode, write)
+        .map_err(|error| named(error, path))
         .and_then(|()| fs::rename(&hidden, path).with_context(|| format!("cannot give {} its name", path.display())));
     if written.is_err() {
         // The error that is returned says more than one about the remains.
         let _ = fs::remove_file(&hidden);
     }
     written
+}
+
+/// The error with the name of the file, where it is one of writing it and not of what was to be written.
+fn named(error: anyhow::Error, path: &Path) -> anyhow::Error {
+    if error.chain().any(|cause| cause.is::<io::Error>()) { error.context(format!("cannot write {}", path.display())) } else { error }
 }
 
 /// Whether an error of a writer to standard output comes from a reader that has gone.
@@ -120,10 +133,10 @@ fn write_file(path: &Path, mode: u32, write: impl FnOnce(&mut dyn Write) -> Resu
     // What somebody else may have put there would keep its mode, or lead elsewhere. Where nothing is, that fails, as it should.
     let _ = fs::remove_file(path);
     let file = File::options().write(true).create_new(true).mode(mode).open(path);
-    let mut out = BufWriter::new(file.with_context(|| format!("cannot create {}", path.display()))?);
+    let mut out = BufWriter::new(file?);
     write(&mut out)?;
-    let file = out.into_inner().map_err(io::IntoInnerError::into_error).with_context(|| format!("cannot write {}", path.display()))?;
-    file.sync_all().with_context(|| format!("cannot write {}", path.display()))
+    let file = out.into_inner().map_err(io::IntoInnerError::into_error)?;
+    Ok(file.sync_all()?)
 }
 
 #[cfg(test)]
@@ -145,9 +158,22 @@ mod tests {
         assert_eq!(fs::read(&path).unwrap(), b"first");
         assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "nothing is left behind");
         write(Path::new("/dev/null"), true, |out| Ok(out.write_all(b"gone")?)).unwrap();
-        assert!(write(&folder, false, |_| Ok(())).is_err(), "a folder is not replaced");
+        for name in [folder.clone(), folder.join(""), folder.join("new/")] {
+            let error = write(&name, false, |_| Ok(())).unwrap_err().to_string();
+            assert!(error.contains(&name.display().to_string()) && error.contains("name a file in it"), "{error}");
+        }
         assert!(folder.is_dir());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn a_full_disk_is_said_of_the_file_it_is_said_of() {
+        let full = write(Path::new("/dev/full"), false, |out| Ok(out.write_all(&[b' '; 1 << 20])?)).unwrap_err();
+        assert!(format!("{full:#}").starts_with("cannot write /dev/full: No space left"), "{full:#}");
+        let small = write(Path::new("/dev/full"), false, |out| Ok(out.write_all(b"fits the buffer")?)).unwrap_err();
+        assert!(format!("{small:#}").starts_with("cannot write /dev/full: No space left"), "{small:#}");
+        let missing = write(Path::new("/nowhere/at/all"), false, |_| Ok(())).unwrap_err();
+        assert!(format!("{missing:#}").starts_with("cannot write /nowhere/at/all: No such file"), "{missing:#}");
     }
 
     #[test]

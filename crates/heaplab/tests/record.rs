@@ -110,6 +110,7 @@ fn what_cannot_be_recorded_is_said_and_nothing_is_left() {
     fails(&["record", "--", "no-such-program-anywhere"], 1, "there is no program");
     fails(&["record", "--", "/etc/passwd"], 1, "cannot be executed");
     fails(&["record", "-o", "/dev/null/x.heaplab", "--", "true"], 1, "/dev/null/x.heaplab.spool");
+    fails(&["record", "-o", "sub/x.heaplab/", "--", "true"], 1, "sub/x.heaplab.spool");
     fails(&["record"], 2, "PROGRAM");
     fails(&["record", "--ring-size", "5", "--", "true"], 2, "power of two");
     fails(&["recover", "nothing.heaplab"], 1, "there is no spool");
@@ -136,6 +137,15 @@ fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let spool = folder.path().join("killed.heaplab.spool");
     let refused = heaplab().args(["record", "-o"]).arg(&output).arg("true").output().unwrap();
     assert!(text(&refused.stderr).contains("heaplab recover"), "{}", text(&refused.stderr));
+    // A limit on the size of files refuses what a full disk would.
+    let limited = "trap '' XFSZ; ulimit -f 4; exec \"$0\" recover \"$1\" -o \"$2\"";
+    let elsewhere = folder.path().join("small.heaplab");
+    let full = Command::new("bash").args(["-c", limited, env!("CARGO_BIN_EXE_heaplab")]).arg(&spool).arg(&elsewhere).output().unwrap();
+    let said = text(&full.stderr);
+    assert_eq!(full.status.code(), Some(1), "{said}");
+    let way_out = format!("heaplab recover {} -o /elsewhere/small.heaplab", spool.display());
+    assert!(said.contains("no room for") && said.contains("is kept in") && said.contains(&way_out), "{said}");
+    assert!(spool.is_dir() && !elsewhere.exists());
     let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
     assert!(recovered.status.success() && text(&recovered.stderr).contains("was cut"), "{}", text(&recovered.stderr));
     assert!(!spool.exists());

@@ -74,7 +74,9 @@ pub enum RecordError {
         source: io::Error,
     },
     /// The bundle could not be written; the spool is still there.
-    #[error("the bundle could not be written ({source}); what was recorded is still in {spool}: finish it with `heaplab recover`")]
+    #[error(
+        "the bundle could not be written ({source}); what was recorded is still in {spool}: finish it with `heaplab recover {spool}`, or elsewhere with -o"
+    )]
     Finish {
         /// The spool.
         spool: PathBuf,

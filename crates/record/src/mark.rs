@@ -45,7 +45,8 @@ pub enum Which {
 
 /// The spool folder of the bundle `output`: its path with ".spool" after it.
 pub fn spool_of(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
+    // `app.heaplab/` is the folder `app.heaplab`, and not what lies in it.
+    let mut name = output.components().as_path().as_os_str().to_owned();
     name.push(".spool");
     PathBuf::from(name)
 }

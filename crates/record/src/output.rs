@@ -67,6 +67,7 @@ mod tests {
     fn names_follow_from_each_other() {
         assert_eq!(default_output(OsStr::new("/usr/bin/sqlite3")), Path::new("sqlite3.heaplab"));
         assert_eq!(output_of(&spool_of(Path::new("a/b.heaplab"))), Path::new("a/b.heaplab"));
+        assert_eq!(spool_of(Path::new("a/b.heaplab/")), Path::new("a/b.heaplab.spool"));
         assert_eq!(output_of(Path::new("a/left")), Path::new("a/left.heaplab"));
     }
 

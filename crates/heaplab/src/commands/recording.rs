@@ -1,12 +1,13 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use heaplab_findings::words::{bytes, count};
 use heaplab_record::finish::{self, Finished, Options, Progress};
 use heaplab_record::{output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
+use std::io::{self, ErrorKind};
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// What of a recording may be left out, as `record` and `recover` are asked.
 #[derive(Debug, clap::Args)]
@@ -51,12 +52,33 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
             Progress::Tables => String::from("finishing: writing tables"),
         });
     })
-    .with_context(|| format!("{} could not be finished; it is still there: try `heaplab recover` again", finishing.spool.display()))?;
+    .map_err(|error| unfinished(error.into(), finishing))?;
     bar.finish_and_clear();
     if !finishing.keep_spool {
         output::discard_spool(&finishing.spool)?;
     }
     Ok(finished)
+}
+
+/// The error of finishing, with what became of the recording and what to do: nothing of it is lost.
+fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
+    let (spool, output) = (finishing.spool.display(), finishing.output.display());
+    let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
+    let is_full =
+        |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind()));
+    let elsewhere = Path::new("/elsewhere").join(finishing.output.file_name().unwrap_or_default());
+    let elsewhere = elsewhere.display();
+    if error.chain().any(is_full) {
+        error.context(format!(
+            "there is no room for {output}. What was recorded is kept in {spool}: free some space and run `heaplab recover {spool}`, \
+             or write to another disk with `heaplab recover {spool} -o {elsewhere}`"
+        ))
+    } else {
+        error.context(format!(
+            "{output} could not be written. What was recorded is kept in {spool}: `heaplab recover {spool}` finishes it, with \
+             `-o {elsewhere}` to another place"
+        ))
+    }
 }
 
 /// Says what was recorded: on standard error, because standard output is the program's.

@@ -41,6 +41,19 @@ fn any_byte_of_any_file_may_be_wrong() {
 }
 
 #[test]
+fn bytes_that_are_no_text_are_escaped_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    let file = bundle.path().join(EVENTS_FILE);
+    let mut bytes = fs::read(&file).unwrap();
+    let end = bytes.len() - MAGIC.len();
+    bytes[end..].copy_from_slice(b"\xff\"\x00P");
+    fs::write(&file, &bytes).unwrap();
+    let error = read(bundle.path()).unwrap_err().to_string();
+    assert!(error.ends_with(r#"found "\xff\"\x00P""#), "{error}");
+}
+
+#[test]
 fn a_file_cut_anywhere_or_missing_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let bundle = written(folder.path(), &sample());

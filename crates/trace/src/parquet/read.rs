@@ -36,7 +36,7 @@ impl FileReader {
         file.read_exact_at(&mut tail, length - 8).map_err(TraceError::io(path, "read"))?;
         let [a, b, c, d, magic @ ..] = tail;
         if magic != *MAGIC {
-            let fault = Fault::new("the closing bytes PAR1 (was it cut short?)", format!("{:?}", magic.escape_ascii().to_string()));
+            let fault = Fault::new("the closing bytes PAR1 (was it cut short?)", format!("\"{}\"", magic.escape_ascii()));
             return Err(malformed(format!("byte {}", length - 4), fault));
         }
         let bytes = u64::from(u32::from_le_bytes([a, b, c, d]));
