@@ -1,8 +1,9 @@
 //! A program's recording read and analysed, by heaplab and by heaptrack's own reader, in turns.
 //!
 //! Both read what their recorder left of the same program (`traces/sqlite-workload.sql`, several times over). heaptrack_print cannot
-//! read without analysing; what its reading takes at least is its file decompressed and thrown away. It prints the stacks
-//! behind the peak, behind most calls and behind short-lived blocks; a report of heaplab has those and its findings.
+//! read without analysing; what its reading takes at least is its file decompressed and thrown away. It prints the stacks behind most
+//! calls, behind the peak and behind short-lived blocks; a report of heaplab has sizes and slop, its findings with their
+//! stacks, and the stacks behind the peak and the end.
 //!
 //! A bundle's events are Parquet, so that readers of Parquet are peers too: DuckDB and pyarrow, on one thread, decode the same file in a
 //! Python that has them (`HEAPLAB_PYTHON`, as for the tests). They count their own CPU time, from when they are loaded.
