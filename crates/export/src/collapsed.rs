@@ -18,7 +18,7 @@ pub fn write(export: &Export<'_>, weight: Weight, out: &mut impl Write) -> Resul
         };
         if weight > 0 {
             let frames: Vec<String> = labels(export.tables, row.stack).iter().rev().map(|label| plain(label)).collect();
-            *lines.entry(frames.join(";")).or_default() += weight;
+            *lines.entry(without_number(frames.join(";"))).or_default() += weight;
         }
     }
     for (stack, weight) in lines {
@@ -35,4 +35,15 @@ fn plain(label: &str) -> String {
         character => character,
     };
     label.chars().map(replace).collect()
+}
+
+/// The stack, whose last name may end in a number of its own: flamegraph.pl takes that for a count and the weight for the count of another
+/// run, which it shows the difference to. The space before it becomes one that does not separate.
+fn without_number(mut stack: String) -> String {
+    let name = stack.trim_end_matches(|character: char| character.is_ascii_digit() || character == '.');
+    if name.len() < stack.len() && name.ends_with(' ') {
+        let space = name.len() - 1;
+        stack.replace_range(space..=space, "\u{a0}");
+    }
+    stack
 }

@@ -113,7 +113,7 @@ fn sums_are_the_profiles() {
 
 #[test]
 fn collapsed_stacks_read_as_expected() {
-    let hostile = HOSTILE.replace(';', ":").replace(['\n', '\t', '\u{1}', '\u{7f}', '\u{2028}'], " ");
+    let hostile = HOSTILE.replace(';', ":").replace(['\n', '\t', '\u{1}', '\u{7f}', '\u{2028}'], " ").replace(" 100", "\u{a0}100");
     with_export(&tables(), &events(), Moment::Asked(0), |export, _| {
         let text = String::from_utf8(written(export, Format::Collapsed(Weight::InUseBytes))).unwrap();
         assert_eq!(text, format!("main 100\nmain;{hostile} 120\nmain;serve;rename;copy 1000\n"));

@@ -1,7 +1,7 @@
 //! What the tools that read these formats make of them: `go tool pprof`, and the viewer of valgrind's DHAT under node.
 
 use crate::workload::{events, tables, with_export, written};
-use heaplab_export::{Format, Moment};
+use heaplab_export::{Format, Moment, Weight};
 use std::{
     path::Path,
     process::{Command, Stdio},
@@ -30,6 +30,39 @@ pub fn file_of(folder: &Path, format: Format, moment: Moment) -> String {
     let path = folder.join("profile");
     std::fs::write(&path, with_export(&tables(), &events(), moment, |export, _| written(export, format))).unwrap();
     path.to_str().unwrap().to_owned()
+}
+
+/// Brendan Gregg's script, as Debian's package of NYTProf has it.
+const FLAMEGRAPH: &str = "/usr/share/perl5/Devel/NYTProf/flamegraph.pl";
+
+#[test]
+fn flamegraph_pl_draws_collapsed_stacks() {
+    // It compiles; asked for help, it says so with a failure.
+    if !have("perl", &["-c", FLAMEGRAPH]) {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (weight, unit, all, expected) in [
+        (
+            Weight::AllocatedBytes,
+            "bytes",
+            5547,
+            [("main", 5540), ("copy", 1020), ("libstripped.so.1+0x2300", 4000), ("(no stack recorded)", 7)],
+        ),
+        (Weight::AllocatedObjects, "requests", 9, [("main", 8), ("copy", 2), ("libstripped.so.1+0x2300", 1), ("(no stack recorded)", 1)]),
+    ] {
+        let file = file_of(folder.path(), Format::Collapsed(weight), Moment::Peak);
+        let drawn = run("perl", &[FLAMEGRAPH, "--countname", unit, "--minwidth", "0", &file]);
+        let titles: Vec<&str> = drawn.split("<title>").skip(1).map(|rest| rest.split("</title>").next().unwrap()).collect();
+        let digits = |number: u64| if number < 1000 { number.to_string() } else { format!("{},{:03}", number / 1000, number % 1000) };
+        for (name, number) in expected.into_iter().chain([("all", all)]) {
+            let wanted = format!("{name} ({} {unit}, ", digits(number));
+            assert_eq!(titles.iter().filter(|title| title.starts_with(&wanted)).count(), 1, "{wanted}: {titles:?}");
+        }
+        // A second number in a line would make it a difference between two runs.
+        assert!(titles.iter().all(|title| !title.contains("%; ")), "{titles:?}");
+        assert_eq!(titles.iter().filter(|title| title.starts_with("evil:")).count(), 1, "{titles:?}");
+    }
 }
 
 #[test]

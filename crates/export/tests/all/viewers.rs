@@ -6,8 +6,9 @@ use crate::{
     tools::{file_of, have, run},
     workload::{events, tables, with_export},
 };
-use heaplab_export::{Format, Moment};
+use heaplab_export::{Format, Moment, Weight};
 use std::{
+    collections::BTreeSet,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -46,6 +47,34 @@ fn speedscope_shows_functions_and_sums() {
         assert!(view.contains(title) && texts.iter().all(|text| view.contains(text)), "{title}: {view}");
     }
     assert_eq!(shown["views"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn speedscope_reads_collapsed_stacks() {
+    let browser = std::env::var("HEAPLAB_CHROMIUM").unwrap_or_else(|_| "/usr/bin/chromium".into());
+    let Some(viewers) = viewers("speedscope").filter(|_| have(&browser, &["--version"])) else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let file = file_of(folder.path(), Format::Collapsed(Weight::AllocatedBytes), Moment::Peak);
+    let shown = run("node", &[viewers.join("speedscope.mjs").to_str().unwrap(), &file]);
+    let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
+    assert_eq!(shown["errors"], serde_json::json!([]));
+    let view = shown["views"][0].as_str().unwrap();
+    // Total, self and name of each function; all of it is 5,547 bytes.
+    let rows: Vec<&str> = view.split("Symbol Name\n").nth(1).unwrap().lines().map(str::trim).collect();
+    let number = |text: &str| text.split(' ').next().unwrap().replace(',', "");
+    let found: BTreeSet<(String, String, &str)> = rows.chunks_exact(3).map(|row| (number(row[0]), number(row[1]), row[2])).collect();
+    let row = |total: &str, own: &str, name| (total.to_owned(), own.to_owned(), name);
+    let expected = [
+        row("5540", "100", "main"),
+        row("1020", "1020", "copy"),
+        row("1020", "0", "rename"),
+        row("1020", "0", "serve"),
+        row("4000", "4000", "libstripped.so.1+0x2300"),
+        row("300", "300", "0x7f0000001234"),
+        row("7", "7", "(no stack recorded)"),
+    ];
+    assert!(expected.iter().all(|row| found.contains(row)), "{found:?}");
+    assert_eq!(found.len(), expected.len() + 1, "and the hostile one: {found:?}");
 }
 
 /// The Firefox Profiler with one profile open: a server, which this test owns, and a client, asked once a question.

@@ -16,7 +16,7 @@ try {
   page.on('dialog', dialog => { errors.push(dialog.message()); dialog.dismiss(); });
   await page.goto(pathToFileURL(join(root, 'dist/release/index.html')).href);
   await page.setInputFiles('input[type=file]', process.argv[2]);
-  await page.getByText('(1/').waitFor({ timeout: 20000 });
+  await page.getByText('Left Heavy').waitFor({ timeout: 20000 });
   const views = [];
   for (;;) {
     // 3: the table of functions; n: the next profile of the file.
@@ -25,7 +25,8 @@ try {
     await page.waitForFunction(() => document.body.innerText.includes('%)'), undefined, { timeout: 20000 });
     const text = await page.innerText('body');
     views.push(text);
-    const [, number, count] = text.match(/\((\d+)\/(\d+)\)/);
+    // A file of one profile has no numbers.
+    const [, number, count] = text.match(/\((\d+)\/(\d+)\)/) ?? [];
     if (number === count) break;
     await page.keyboard.press('n');
     await page.getByText(`(${Number(number) + 1}/`).waitFor({ timeout: 20000 });
