@@ -1,9 +1,5 @@
-//! `events.parquet`: any bytes.
+//! See `src/events.rs`.
 
 #![no_main]
 
-mod common;
-
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| common::read_with("events.parquet", data));
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heaplab_fuzz::events::run(data));

@@ -1,19 +1,5 @@
-//! Importers: any bytes in any format, leniently or not; what comes out is in legal order.
+//! See `src/import.rs`.
 
 #![no_main]
 
-use heaplab_trace::import::{Format, Options, import};
-use heaplab_trace::order::OrderChecker;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    let Some((choice, text)) = data.split_first() else { return };
-    let formats = [None, Some(Format::Text), Some(Format::Android), Some(Format::Logalloc), Some(Format::Heaptrack), Some(Format::MetaspaceTrace)];
-    let options = Options { lenient: choice & 1 == 1, ..Options::default() };
-    let mut events = Vec::new();
-    let Ok(imported) = import(text, formats[usize::from(choice >> 1) % formats.len()], &options, &mut events) else { return };
-    let mut checker = OrderChecker::new("imported", &imported.tables);
-    for event in &events {
-        checker.check(event).expect("an importer gives events in legal order");
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heaplab_fuzz::import::run(data));

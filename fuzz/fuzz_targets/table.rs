@@ -1,16 +1,5 @@
-//! The other files of a bundle: any bytes.
+//! See `src/table.rs`.
 
 #![no_main]
 
-mod common;
-
-use heaplab_trace::bundle::FILES;
-use libfuzzer_sys::fuzz_target;
-
-fuzz_target!(|data: &[u8]| {
-    if let Some((choice, bytes)) = data.split_first() {
-        // Behind the events, which have a target of their own, and round to the first.
-        let other = usize::from(*choice) % (FILES.len() - 1);
-        common::read_with(FILES[(other + 2) % FILES.len()], bytes);
-    }
-});
+libfuzzer_sys::fuzz_target!(|data: &[u8]| heaplab_fuzz::table::run(data));

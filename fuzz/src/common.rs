@@ -9,7 +9,6 @@ thread_local! {
 }
 
 /// Reads the bundle with `bytes` in place of file `name`.
-#[allow(dead_code, reason = "each target uses what it needs")]
 pub fn read_with(name: &str, bytes: &[u8]) {
     open_with(&[(name, bytes)], |_| ());
 }

@@ -1,0 +1,6 @@
+//! `events.parquet`: any bytes.
+
+/// One input.
+pub fn run(data: &[u8]) {
+    crate::common::read_with("events.parquet", data);
+}
