@@ -75,7 +75,7 @@ pub const PARAMETERS: [Parameter; 3] = [
     },
     Parameter {
         name: "limit",
-        takes: "bytes, or with k, m, g",
+        takes: "bytes, or with k, m, g; 64k (a granule) or more",
         default: "unlimited",
         help: "MaxMetaspaceSize: most bytes that both spaces may commit",
     },
@@ -91,7 +91,7 @@ pub const PARAMETERS: [Parameter; 3] = [
 const CLASS_SPACE_BYTES_MIN: u64 = 16 << 20;
 /// Largest class space: what a compressed class pointer reaches.
 const CLASS_SPACE_BYTES_MAX: u64 = 4 << 30;
-/// Smallest limit: one granule.
+/// Smallest limit: one granule of the default policy.
 const LIMIT_BYTES_MIN: u64 = 64 << 10;
 
 /// A generation with its parameters.
@@ -233,7 +233,7 @@ mod tests {
         let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(said("jdk12"), "there is no metaspace \"jdk12\"; there are jdk11, jdk16, jdk17 and jdk18");
         assert_eq!(said("jdk17,fast=1"), "metaspace has no parameter \"fast\"; it has reclaim, limit and class_space");
-        assert_eq!(said("jdk17,limit=1k"), "metaspace:limit takes bytes, or with k, m, g, not \"1k\"");
+        assert_eq!(said("jdk17,limit=1k"), "metaspace:limit takes bytes, or with k, m, g; 64k (a granule) or more, not \"1k\"");
         assert_eq!(said("jdk17,class_space=17m"), "metaspace:class_space takes bytes, or with k, m, g; 16m to 4g, not \"17m\"");
         assert_eq!(said("jdk17,reclaim"), "metaspace:reclaim takes balanced, aggressive or none, not \"\"");
         assert_eq!(

@@ -37,15 +37,17 @@ fn get(bits: &[u64], word: usize) -> bool {
     bits[word / 64] >> (word % 64) & 1 == 1
 }
 
-/// The first set bit from `word` on.
-fn find(bits: &[u64], word: usize) -> Option<usize> {
-    let mut index = word / 64;
-    let mut content = bits.get(index)? & (u64::MAX << (word % 64));
-    while content == 0 {
-        index += 1;
-        content = *bits.get(index)?;
+/// The first set bit from `word` on and before `end`. What it looks at is bounded by the range, however large the node.
+fn find(bits: &[u64], word: usize, end: usize) -> Option<usize> {
+    let mut mask = u64::MAX << (word % 64);
+    for (index, content) in bits.iter().enumerate().take(end.div_ceil(64)).skip(word / 64) {
+        let content = content & mask;
+        if content != 0 {
+            return Some(index * 64 + content.trailing_zeros() as usize).filter(|found| *found < end);
+        }
+        mask = u64::MAX;
     }
-    Some(index * 64 + content.trailing_zeros() as usize)
+    None
 }
 
 impl LiveBlocks {
@@ -87,7 +89,7 @@ impl LiveBlocks {
         if !get(&tables.first, word) {
             return None;
         }
-        let last = find(&tables.last, word)?;
+        let last = find(&tables.last, word, self.node_bytes / WORD_BYTES)?;
         Some((last + 1 - word, tables.owner[within / SMALLEST_CHUNK_BYTES]))
     }
 
@@ -105,24 +107,25 @@ impl LiveBlocks {
     /// Every block in a range is gone. A range holds whole blocks.
     pub fn clear(&mut self, offset: usize, bytes: usize) {
         let mut at = offset;
-        while let Some(next) = self.next(at).filter(|next| *next < offset + bytes) {
+        while let Some(next) = self.next(at, offset + bytes) {
             let (words, _) = self.remove(next).expect("a first word was found there");
             at = next + words * WORD_BYTES;
         }
     }
 
-    /// Where the first block at `offset` or behind it in its node begins.
-    fn next(&self, offset: usize) -> Option<usize> {
+    /// Where the first block at `offset` or behind it, before `end`, begins; both are in one node.
+    fn next(&self, offset: usize, end: usize) -> Option<usize> {
         let node = offset / self.node_bytes;
-        let word = find(&self.nodes.get(node)?.first, offset % self.node_bytes / WORD_BYTES)?;
-        Some(node * self.node_bytes + word * WORD_BYTES)
+        let start = node * self.node_bytes;
+        let word = find(&self.nodes.get(node)?.first, (offset - start) / WORD_BYTES, end.saturating_sub(start).div_ceil(WORD_BYTES))?;
+        Some(start + word * WORD_BYTES)
     }
 
     /// The live blocks of a range, as offset and words.
     pub fn within(&self, offset: usize, bytes: usize) -> impl Iterator<Item = (usize, usize)> + '_ {
         let mut at = offset;
         std::iter::from_fn(move || {
-            let next = self.next(at).filter(|next| *next < offset + bytes)?;
+            let next = self.next(at, offset + bytes)?;
             let (words, _) = self.get(next)?;
             at = next + words * WORD_BYTES;
             Some((next, words))
@@ -143,6 +146,8 @@ mod tests {
         assert_eq!((live.get(0), live.get(16), live.get((1 << 16) + 1024)), (Some((2, 7)), Some((500, 7)), Some((3, 9))));
         assert_eq!((live.get(8), live.get(1 << 20), live.words()), (None, None, 505));
         assert_eq!(live.within(8, 4096).collect::<Vec<_>>(), [(16, 500)]);
+        assert_eq!(live.within(8, 8).collect::<Vec<_>>(), [], "the block at 16 begins where the range ends");
+        assert_eq!(live.within(8, 16).collect::<Vec<_>>(), [(16, 500)]);
         assert_eq!((live.remove(0), live.remove(0)), (Some((2, 7)), None));
         live.clear(0, 4096);
         assert_eq!((live.words(), live.get(16)), (3, None));
