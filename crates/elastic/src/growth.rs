@@ -26,6 +26,9 @@ impl Growth {
     pub const SMALL: Growth = Growth::new(&[1536, 192]);
     /// Where nothing is known.
     pub const STANDARD: Growth = Growth::new(&[1024, 512, 512, 1024, 2048, 4096, 4096, 4096]);
+    /// Where time matters more than memory: few chunks, of which the larger ones are committed as they are used. Best with
+    /// [`Reclaim::AtTrim`](crate::Reclaim::AtTrim).
+    pub const FAST: Growth = Growth::new(&[1024, 2048, 16 << 10, 32 << 10]);
     /// For arenas of megabytes.
     pub const LARGE: Growth = Growth::new(&[64 << 10, 256 << 10, 1 << 20, 4 << 20]);
 

@@ -36,7 +36,7 @@ pub enum Operation {
 }
 
 /// Policies that lists choose from.
-pub const GROWTHS: [Growth; 5] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128])];
+pub const GROWTHS: [Growth; 6] = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE, Growth::new(&[9000, 128]), Growth::FAST];
 
 /// Shards of the space, as far as it has roots for them.
 const SHARDS: usize = 3;

@@ -28,6 +28,26 @@ fn at_the_limit_arenas_are_refused_and_go_on_when_others_die() {
 }
 
 #[test]
+fn what_would_be_committed_beyond_a_request_is_not_held_against_the_limit() {
+    let granule = Options::default().granule_bytes;
+    if granule > 4096 {
+        // A granule is as much as is committed at least.
+        return;
+    }
+    let (space, limit) = limited(2 * granule);
+    let growth = Growth::new(&[16 * granule]);
+    let arena = marks::expect("a chunk committed as far as the request needs: the limit allows no more", || space.arena(growth).unwrap());
+    arena.allocate(layout(granule, 8)).expect("there is a granule left");
+    assert_eq!(space.committed_bytes(), 2 * granule);
+    assert!(matches!(arena.allocate(layout(granule, 8)), Err(Error::LimitReached { .. })));
+    limit.set_limit_bytes(usize::MAX);
+    arena.allocate(layout(granule, 8)).unwrap();
+    assert_eq!(space.committed_bytes(), 6 * granule, "kept until a trim, it is committed by four granules");
+    drop(arena);
+    is_empty(&space);
+}
+
+#[test]
 fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(8 * granule);

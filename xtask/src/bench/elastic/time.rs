@@ -273,7 +273,7 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages. The bound is asked of this setting.
+/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages, and takes few chunks. The bound is asked of this setting.
 pub const FAST: &str = "elastic in huge pages kept until trim";
 /// Ours as it is by default, giving memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
@@ -339,7 +339,7 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
     // The driver's own table is not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
     Ok(match heap {
-        FAST => replay(&mut Elastic::fast(Growth::STANDARD), &recording, &mut blocks),
+        FAST => replay(&mut Elastic::fast(Growth::FAST), &recording, &mut blocks),
         SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
         // Where huge pages are off, the environment says so: see `space::in_child`.
         "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
@@ -348,7 +348,8 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
         PLACED | PLACED_SMALL_PAGES => {
             let huge_pages = heap == PLACED;
             let options = Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() };
-            let mut elastic = Elastic::with(Growth::STANDARD, options);
+            let growth = if huge_pages { Growth::FAST } else { Growth::STANDARD };
+            let mut elastic = Elastic::with(growth, options);
             replay(&mut elastic, &recording, &mut blocks);
             // Elastic keeps its memory meanwhile, so that the kernel gives other pages.
             replay(&mut Placed::like(&blocks, huge_pages)?, &recording, &mut blocks.clone())
