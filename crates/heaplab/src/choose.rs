@@ -100,10 +100,14 @@ fn mark_row(tables: &Tables, text: &str) -> Option<usize> {
 
 /// What names this mark alone, and its time.
 fn mark_label(tables: &Tables, row: usize) -> String {
-    let Mark { name, time_ns, .. } = &tables.marks[row];
+    format!("{} ({})", mark_name(tables, row), words::duration(tables.marks[row].time_ns))
+}
+
+/// What names this mark alone.
+pub fn mark_name(tables: &Tables, row: usize) -> String {
+    let Mark { name, .. } = &tables.marks[row];
     let before = tables.marks[..row].iter().filter(|mark| mark.name == *name).count();
-    let nth = if before == 0 { String::new() } else { format!("#{}", before + 1) };
-    format!("{name}{nth} ({})", words::duration(*time_ns))
+    if before == 0 { name.clone() } else { format!("{name}#{}", before + 1) }
 }
 
 /// A time such as `2min`, `1.5s`, `300ms`, `20us` or `7ns`, in nanoseconds.

@@ -118,6 +118,26 @@ fn what_cannot_be_recorded_is_said_and_nothing_is_left() {
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
+/// Nothing but the installed binary is needed to name moments from inside of a program.
+#[test]
+fn a_program_is_compiled_with_the_header_that_the_binary_prints_and_its_marks_are_reported() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = heaplab().args(["mark", "--header"]).output().unwrap();
+    assert!(header.status.success() && header.stderr.is_empty());
+    std::fs::write(folder.path().join("heaplab.h"), &header.stdout).unwrap();
+    let source = "#include <stdlib.h>\n#include \"heaplab.h\"\nint main(void) { void *volatile p = malloc(5000000); HEAPLAB_MARK(\"loaded\"); free(p); return 0; }\n";
+    std::fs::write(folder.path().join("app.c"), source).unwrap();
+    let compiled = Command::new("cc").current_dir(folder.path()).args(["-o", "app", "app.c"]).status().unwrap();
+    assert!(compiled.success() && Command::new(folder.path().join("app")).status().unwrap().success(), "it runs without a recording");
+    let recorded = heaplab().current_dir(folder.path()).args(["record", "-q", "-o", "a.heaplab", "--", "./app"]).output().unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let report = text(&heaplab().current_dir(folder.path()).args(["report", "a.heaplab"]).output().unwrap().stdout);
+    let line = report.lines().find(|line| line.ends_with("  loaded")).unwrap_or_else(|| panic!("{report}"));
+    assert!(line.contains("4.77 MiB"), "{line}");
+    let usage = heaplab().args(["mark", "--header", "loaded"]).output().unwrap();
+    assert_eq!(usage.status.code(), Some(2));
+}
+
 #[test]
 fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let folder = tempfile::tempdir().unwrap();

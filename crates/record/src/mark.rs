@@ -8,6 +8,7 @@ use crate::control;
 use crate::error::RecordError;
 use crate::proc_fs;
 use crate::spool::MARKS_FILE;
+pub use heaplab_recorder::MARK_HEADER;
 use heaplab_recorder::SPOOL_VARIABLE;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;

@@ -1,7 +1,7 @@
 //! `heaplab mark`: name this moment in a running recording.
 
 use anyhow::{Result, bail};
-use heaplab_record::mark::{self, NAME_BYTES_MAX, Which};
+use heaplab_record::mark::{self, MARK_HEADER, NAME_BYTES_MAX, Which};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,11 +11,18 @@ use std::process::ExitCode;
   heaplab mark loaded                        in the only recording that runs
   heaplab mark -o app.heaplab 'all closed'   in the one that will write app.heaplab
   heaplab mark --pid 4711 loaded             in the one that process 4711 belongs to
+  heaplab mark --header > heaplab.h          for a program that names its moments itself: HEAPLAB_MARK(\"loaded\"); in C or C++
 
-`heaplab report --at loaded` then shows that moment, `--between loaded closed` the time between two.")]
+`heaplab report --at loaded` then shows that moment, `--between loaded closed` the time between two.
+
+The header needs nothing to link against, and where the program does not run under `heaplab record` the macro is one branch.")]
 pub struct Args {
     /// The moment's name
-    name: String,
+    #[arg(required_unless_present = "header")]
+    name: Option<String>,
+    /// Print heaplab.h, the header with the macro HEAPLAB_MARK, and mark nothing
+    #[arg(long, conflicts_with_all = ["name", "output", "pid"])]
+    header: bool,
     /// The bundle that the recording will write
     #[arg(short, long, value_name = "BUNDLE", conflicts_with = "pid")]
     output: Option<PathBuf>,
@@ -26,8 +33,13 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    if args.name.is_empty() || args.name.len() > NAME_BYTES_MAX {
-        bail!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", args.name.len());
+    if args.header {
+        print!("{MARK_HEADER}")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let name = args.name.unwrap_or_default();
+    if name.is_empty() || name.len() > NAME_BYTES_MAX {
+        bail!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
     }
     let which = match (args.output, args.pid) {
         (Some(output), _) => Which::Output(output),
@@ -35,6 +47,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
         (None, None) => Which::Only,
     };
     let spool = mark::find(&which)?;
-    mark::set(&spool, &args.name, args.pid)?;
+    mark::set(&spool, &name, args.pid)?;
     Ok(ExitCode::SUCCESS)
 }

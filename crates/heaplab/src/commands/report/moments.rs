@@ -2,6 +2,7 @@
 
 use crate::choose;
 use anyhow::{Result, bail};
+use heaplab_findings::words;
 use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
 use heaplab_trace::bundle::Selection;
 use heaplab_trace::tables::Tables;
@@ -77,6 +78,10 @@ pub fn shown(wanted: &[String], between: bool, profile: &Profile) -> Result<Show
             let (from, to) = (find(from)?, find(to)?);
             if from.row > to.row {
                 bail!("`{}` comes after `{}`; name the earlier moment first", from.name, to.name);
+            }
+            if from.row == to.row && from.name != "peak" && to.name != "peak" {
+                let time = words::duration(from.time_ns);
+                bail!("`{}` and `{}` are the same moment ({time}): no event lies between them", wanted[0], wanted[1]);
             }
             if from.name == "peak" || to.name == "peak" {
                 // What was requested by then is not kept for the peak: it moves while the recording is read.

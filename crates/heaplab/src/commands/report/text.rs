@@ -34,6 +34,7 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
     header(&mut paint, bundle, analysis);
     warnings(&mut paint, bundle, analysis);
     live(&mut paint, analysis);
+    places::marks(&mut paint, bundle.tables(), &analysis.profile, look.top);
     if analysis.profile.totals.requests == 0 {
         paint.line("");
         paint.line("Nothing was allocated, so there is nothing to say.");

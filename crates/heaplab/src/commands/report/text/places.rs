@@ -3,6 +3,7 @@
 use super::super::frames;
 use super::super::moments::Shown;
 use super::paint::Paint;
+use crate::choose;
 use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_profile::Profile;
 use heaplab_trace::StackId;
@@ -77,6 +78,31 @@ fn show(paint: &mut Paint, tables: &Tables, stacks: impl Iterator<Item = (StackI
     if places.len() > most {
         let rest: i64 = places[most..].iter().map(|place| place.bytes).sum();
         paint.dim(&format!("  {:>10}          in {} more places", bytes(rest.unsigned_abs()), count((places.len() - most) as u64)));
+    }
+}
+
+/// The recording's marks with what was live at each: what `--at` and `--between` can be asked for.
+pub fn marks(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
+    if tables.marks.is_empty() {
+        return;
+    }
+    paint.heading("Marks");
+    paint.dim(&format!("{:>10}{:>14}{:>14}  mark", "time", "live", "objects"));
+    for (row, mark) in tables.marks.iter().enumerate().take(most) {
+        let known = profile.marks.iter().find(|passed| passed.mark as usize == row).map(|passed| passed.live);
+        let (live, objects) = match known {
+            Some(live) => (bytes(live.bytes), count(live.objects)),
+            // It passed in another process: what this one had live then is known to a point of the timeline.
+            None => {
+                let ended = |point: &&heaplab_profile::TimelinePoint| point.at + profile.timeline.width <= mark.time_ns;
+                let live = profile.timeline.points.iter().take_while(ended).last().map_or(0, |point| point.live.bytes);
+                (format!("~ {}", bytes(live)), String::new())
+            }
+        };
+        paint.line(&format!("{:>10}{live:>14}{objects:>14}  {}", duration(mark.time_ns), choose::mark_name(tables, row)));
+    }
+    if tables.marks.len() > most {
+        paint.dim(&format!("and {} more; --top {} shows them", count((tables.marks.len() - most) as u64), tables.marks.len()));
     }
 }
 

@@ -86,6 +86,33 @@ fn text(wanted: &[&str], between: bool, look: &Look) -> String {
     report(&bundle, &analysis, &shown, look)
 }
 
+#[test]
+fn what_has_nothing_between_it_is_no_pair_of_moments() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = recording(folder.path());
+    let (selection, _) = analysis::select(&bundle, None).unwrap();
+    let between = |pair: [&str; 2]| {
+        let wanted = pair.map(String::from);
+        let requests = moments::requests(&wanted, bundle.tables(), bundle.meta().duration_ns, selection).unwrap();
+        let analysis = analysis::analyse(&bundle, selection, None, requests).unwrap();
+        moments::shown(&wanted, true, &analysis.profile).map(|_| ()).map_err(|error| error.to_string())
+    };
+    for same in [["loaded", "loaded"], ["end", "end"], ["1ms", "1ms"]] {
+        let error = between(same).unwrap_err();
+        assert!(error.contains("are the same moment") && error.contains(same[0]), "{error}");
+    }
+    assert!(between(["end", "loaded"]).unwrap_err().contains("name the earlier moment first"));
+    assert_eq!(between(["loaded", "end"]), Ok(()));
+}
+
+#[test]
+fn marks_are_listed_with_what_was_live() {
+    let report = text(&[], false, &PIPED);
+    let marks = report.split("\n\n").find(|section| section.starts_with("Marks")).unwrap();
+    // 200 pages of 4,104 bytes; its own event is the 202nd.
+    assert_eq!(marks, "Marks\n      time          live       objects  mark\n      0 ns       802 KiB           200  loaded");
+}
+
 const PIPED: Look = Look { width: 80, listing_width: 80, colour: false, top: 10 };
 
 #[test]
