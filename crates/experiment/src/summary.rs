@@ -223,6 +223,11 @@ pub fn blocks_needed(confidence: f64) -> u32 {
     (1..64).find(|blocks| 2.0_f64.powi(1 - *blocks) <= 1.0 - confidence + 1e-12).unwrap_or(64) as u32
 }
 
+/// The fewest with which one of `comparisons` can be shown whatever the others show, after the correction for their number.
+pub fn blocks_needed_for(confidence: f64, comparisons: u32) -> u32 {
+    blocks_needed(1.0 - (1.0 - confidence) / f64::from(comparisons.max(1)))
+}
+
 fn canary(blocks: &[Block]) -> Option<Canary> {
     let of = |block: &Block| {
         block.cells.iter().find(|cell| cell.heap == CANARY).and_then(|cell| match cell.report {

@@ -1,7 +1,8 @@
 //! The last replay of a recording, kept beside its cells, so that the page of `heaplab report` can show it.
 
 use anyhow::{Context, Result, bail};
-use heaplab_experiment::results::{RESULTS_VERSION, Results};
+use heaplab_experiment::results::{HeapResult, Measure, RESULTS_VERSION, Results, Workload};
+use heaplab_experiment::verdict;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -13,7 +14,63 @@ fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     bundle.join("replay-cells").join(format!("results-{of}.json"))
 }
 
-/// Keeps `results` as the last replay of their process; those of an earlier replay are replaced.
+/// `results`, and of what they did not measure what the last replay of the same workload on the same machine did: whoever looks at
+/// space after time has not unlearnt the time.
+pub fn with_earlier(bundle: &Path, results: Results) -> Results {
+    let kept = path(bundle, results.workload.process);
+    match read(&kept) {
+        Ok(earlier) if kept.exists() => merged(results, earlier),
+        _ => results,
+    }
+}
+
+fn merged(mut now: Results, earlier: Results) -> Results {
+    let same = |results: &Results| {
+        let workload = Workload { bundle: String::new(), ..results.workload.clone() };
+        let baseline = results.heaps.first().map(|heap| heap.heap.clone());
+        (workload, baseline, results.machine.clone(), results.settings.touch, results.settings.threads)
+    };
+    let has = |results: &Results, measure| results.heaps.iter().any(|heap| is_measured(heap, measure));
+    let missing: Vec<Measure> =
+        [Measure::Space, Measure::Time].into_iter().filter(|measure| !has(&now, *measure) && has(&earlier, *measure)).collect();
+    if missing.is_empty() || same(&now) != same(&earlier) {
+        return now;
+    }
+    for old in &earlier.heaps {
+        match now.heaps.iter_mut().find(|heap| heap.heap == old.heap) {
+            Some(heap) if heap.version == old.version && missing.contains(&Measure::Time) => heap.time = old.time.clone(),
+            Some(heap) if heap.version == old.version => heap.space = old.space.clone(),
+            Some(_) => {}
+            None => now.heaps.push(old.clone()),
+        }
+    }
+    for comparison in earlier.comparisons {
+        let known = now.comparisons.iter().any(|other| other.heap == comparison.heap && other.measure == comparison.measure);
+        let stands = |heap: &HeapResult| heap.heap == comparison.heap && is_measured(heap, comparison.measure);
+        if !known && now.heaps.iter().any(stands) {
+            now.comparisons.push(comparison);
+        }
+    }
+    now.comparisons.sort_by_key(|comparison| comparison.measure == Measure::Time);
+    if missing.contains(&Measure::Time) {
+        now.settings = earlier.settings;
+        now.canary = earlier.canary;
+    }
+    now.verdict = verdict::sentences(&now);
+    now.cautions = verdict::cautions(&now);
+    let what = if missing.contains(&Measure::Time) { "The time was" } else { "The space was" };
+    now.cautions.push(format!("{what} measured by an earlier replay of this recording, on this machine."));
+    now
+}
+
+fn is_measured(heap: &HeapResult, measure: Measure) -> bool {
+    match measure {
+        Measure::Space => heap.space.is_some(),
+        Measure::Time => heap.time.is_some(),
+    }
+}
+
+/// Keeps `results` as the last replay of their process, in place of an earlier one.
 ///
 /// # Errors
 /// The bundle cannot be written to.
@@ -69,6 +126,28 @@ mod tests {
             "heaps": [], "comparisons": [], "canary": null, "verdict": [], "cautions": [] }),
         )
         .unwrap()
+    }
+
+    #[test]
+    fn space_alone_does_not_hide_the_time_that_was_measured_before() {
+        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let bundle = tempfile::tempdir().unwrap();
+        keep(bundle.path(), &both).unwrap();
+        let mut space = both.clone();
+        space.heaps.iter_mut().for_each(|heap| heap.time = None);
+        space.heaps.pop();
+        space.comparisons.retain(|comparison| comparison.measure == Measure::Space && comparison.heap == space.heaps[1].heap);
+        space.canary = None;
+        let shown = with_earlier(bundle.path(), space.clone());
+        assert_eq!((&shown.heaps, &shown.comparisons, &shown.canary), (&both.heaps, &both.comparisons, &both.canary));
+        assert!(shown.verdict.iter().filter(|sentence| sentence.starts_with("Time: ")).count() == 2, "{:?}", shown.verdict);
+        assert!(shown.cautions.iter().any(|caution| caution.starts_with("The time was measured by an earlier replay")));
+        // What was measured on another machine, or of another baseline, does not stand beside this.
+        let mut elsewhere = space.clone();
+        elsewhere.machine.kernel = "another".into();
+        assert_eq!(with_earlier(bundle.path(), elsewhere.clone()), elsewhere);
+        let other = Results { heaps: vec![space.heaps[1].clone()], comparisons: Vec::new(), ..space };
+        assert_eq!(with_earlier(bundle.path(), other.clone()), other);
     }
 
     #[test]

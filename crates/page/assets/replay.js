@@ -64,8 +64,7 @@ function whisker(ratio, ticks, scale) {
 }
 
 function ratioText(ratio) {
-  const range = ratio.high > ratio.low ? `${ratio.low.toFixed(2)} to ${ratio.high.toFixed(2)}` : 'exact';
-  return [formatRatio(ratio.value), el('span', { class: 'where' }, range), el('span', { class: `outcome ${ratio.outcome}` }, OUTCOMES[ratio.outcome] ?? ratio.outcome)];
+  return [formatRatio(ratio.value), el('span', { class: 'where' }, ratio.range), el('span', { class: `outcome ${ratio.outcome}` }, OUTCOMES[ratio.outcome] ?? ratio.outcome)];
 }
 
 function spaceTable(replay) {

@@ -551,6 +551,8 @@ pub struct Ratio {
     pub low: f64,
     /// Upper end.
     pub high: f64,
+    /// The same in words: "1.17 to 1.43", or why there is no range.
+    pub range: String,
     /// "less", "more", "equivalent" or "not_shown".
     pub outcome: String,
 }

@@ -136,16 +136,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
         table::write(&measured, &folder.join("cells.parquet"))?;
     }
+    // A machine gets what it asked for; a person, and the page, what is known.
+    let all = if args.shard.is_none() { crate::replayed::with_earlier(path, results.clone()) } else { results.clone() };
     // A part of the blocks is no verdict; a bundle that cannot be written to is no reason to lose this one.
     if args.shard.is_none()
-        && let Err(error) = crate::replayed::keep(path, &results)
+        && let Err(error) = crate::replayed::keep(path, &all)
     {
         eprintln!("heaplab: heaplab report will not show this replay: {error:#}");
     }
     if args.json {
         println!("{}", serde_json::to_string_pretty(&results)?)?;
     } else {
-        print!("{}", show::results(&results, terminal::columns()))?;
+        print!("{}", show::results(&all, terminal::columns()))?;
     }
     let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
     let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());

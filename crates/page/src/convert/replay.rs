@@ -3,6 +3,7 @@
 use super::words;
 use crate::{limits, model};
 use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Touch};
+use heaplab_experiment::verdict::is_beyond_percent;
 
 pub(crate) fn replay(results: &Results) -> model::Replay {
     let baseline = results.heaps.first().map(|heap| heap.heap.clone()).unwrap_or_default();
@@ -19,7 +20,9 @@ pub(crate) fn replay(results: &Results) -> model::Replay {
 
 fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
     let ratio = |measure| {
-        results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure).map(ratio_row)
+        let of_heap = |comparison: &&Comparison| comparison.heap == heap.heap && comparison.measure == measure;
+        // One to next to nothing would fill the plot and say nothing; the verdict has the difference.
+        results.comparisons.iter().find(of_heap).filter(|comparison| !is_beyond_percent(comparison.ratio.value)).map(ratio_row)
     };
     model::ReplayHeap {
         name: heap.heap.clone(),
@@ -43,7 +46,21 @@ fn ratio_row(comparison: &Comparison) -> model::Ratio {
         Outcome::Equivalent => "equivalent",
         Outcome::NotShown => "not_shown",
     };
-    model::Ratio { value: comparison.ratio.value, low: comparison.ratio.low, high: comparison.ratio.high, outcome: outcome.into() }
+    let ratio = comparison.ratio;
+    model::Ratio { value: ratio.value, low: ratio.low, high: ratio.high, range: range(comparison), outcome: outcome.into() }
+}
+
+/// The range in words. Only what cannot come out otherwise is exact: space of heaps of which one cell is enough, because it does not
+/// depend on time.
+fn range(comparison: &Comparison) -> String {
+    let [low, high] = [comparison.ratio.low, comparison.ratio.high].map(|end| format!("{end:.2}"));
+    match (comparison.measure, comparison.blocks) {
+        _ if low != high => format!("{low} to {high}"),
+        (Measure::Space, 1) => "exact".into(),
+        (Measure::Space, cells) => format!("the same in {cells} cells"),
+        (Measure::Time, 1) => "1 block".into(),
+        (Measure::Time, blocks) => format!("the same in {blocks} blocks"),
+    }
 }
 
 fn space_row(space: &Space) -> model::ReplaySpace {
@@ -91,4 +108,34 @@ fn machine(results: &Results) -> String {
         parts.push(format!("Linux {}", machine.kernel));
     }
     if parts.is_empty() { String::new() } else { format!("Measured on {}.", parts.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_experiment::results::Estimate;
+
+    #[test]
+    fn only_what_cannot_come_out_otherwise_is_exact() {
+        let of = |measure, blocks, low, high| {
+            let ratio = Estimate { value: low, low, high };
+            let (heap, baseline) = ("jemalloc".into(), "glibc".into());
+            range(&Comparison {
+                heap,
+                baseline,
+                measure,
+                ratio,
+                blocks,
+                bootstrap: None,
+                p_value: None,
+                p_adjusted: None,
+                outcome: Outcome::More,
+            })
+        };
+        assert_eq!(of(Measure::Space, 1, 1.5, 1.5), "exact");
+        assert_eq!(of(Measure::Space, 3, 1.5, 1.5), "the same in 3 cells");
+        assert_eq!(of(Measure::Space, 3, 1.501, 1.502), "the same in 3 cells", "it is shown with two digits");
+        assert_eq!(of(Measure::Space, 3, 1.5, 1.6), "1.50 to 1.60");
+        assert_eq!(of(Measure::Time, 1, 0.8, 0.8), "1 block");
+    }
 }

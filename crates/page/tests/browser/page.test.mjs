@@ -279,6 +279,7 @@ describe('replay', PARALLEL, () => {
         const dot = parseFloat(await row.locator('circle').getAttribute('cx'));
         assert.equal(dot < 50, ratio.value < 1, heap.name);
         assert.ok((await row.textContent()).includes(`${ratio.value.toFixed(2)}×`));
+        assert.ok((await row.textContent()).includes(ratio.range), ratio.range);
         assert.equal(await row.locator('.reach').count(), ratio.high > ratio.low ? 3 : 0);
       }
     }

@@ -3,7 +3,7 @@
 use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Touch};
-use heaplab_experiment::verdict::plural;
+use heaplab_experiment::verdict::{is_beyond_percent, plural};
 use heaplab_findings::words::{bytes, count};
 
 /// All of it, in lines of so many columns.
@@ -98,6 +98,8 @@ fn failed(heap: &HeapResult, kind: &str) -> Option<String> {
 /// The heap against the first one.
 fn compared(results: &Results, heap: &HeapResult, measure: Measure) -> String {
     let found = results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
+    // Against next to nothing a ratio says nothing; the verdict has the difference.
+    let found = found.filter(|comparison| !is_beyond_percent(comparison.ratio.value));
     found.map_or_else(String::new, |comparison| range(comparison.ratio, 3))
 }
 
