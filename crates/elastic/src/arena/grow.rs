@@ -28,8 +28,8 @@ const ENLARGE_LINES: u32 = 2;
 const LARGE_SHARE: usize = 6;
 /// A large chunk's committed part grows by this share of what the arena has, up to this much.
 const COMMIT_SHARE: usize = 64;
-/// Where idle memory is kept until a trim anyway it goes by larger steps, and by this much at least: each is a visit to the pool.
-const COMMIT_SHARE_KEPT: usize = 8;
+/// Where idle memory is kept until a trim anyway it grows by this much at least: each step is a visit to the pool. Less than what is
+/// given its pages in one call, so that none is resident that is not used.
 const COMMIT_BYTES_KEPT: usize = 16 << 10;
 const COMMIT_BYTES_MAX: usize = 1 << 20;
 /// From this size on a fresh part is given its pages in one call instead of a fault a page.
@@ -46,9 +46,9 @@ impl Shared {
         self.reservation.base().as_ptr().wrapping_add(self.shape.line_offset(line))
     }
 
-    /// By which share of what an arena has its large chunk's committed part grows, and by how much at least.
-    fn commit_steps(&self) -> (usize, usize) {
-        if self.options.reclaim == Reclaim::AtTrim { (COMMIT_SHARE_KEPT, COMMIT_BYTES_KEPT) } else { (COMMIT_SHARE, 0) }
+    /// How much of a large chunk is committed at a time at least.
+    fn commit_bytes_min(&self) -> usize {
+        if self.options.reclaim == Reclaim::AtTrim { COMMIT_BYTES_KEPT } else { 0 }
     }
 
     /// Has the kernel give pages that will be written soon anyway. Not those of a single huge block, of which perhaps a little is
@@ -84,7 +84,7 @@ fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<
     let links = links + size_of::<super::head::LargeLink>();
     let need = shape.whole_granules(room + links);
     let bytes = need.max(want.min(shape.root_bytes()));
-    let handy = need.max(shape.whole_granules(shared.commit_steps().1.min(bytes)));
+    let handy = need.max(shape.whole_granules(shared.commit_bytes_min().min(bytes)));
     let large = match shared.shards.take_large(home(), bytes, handy, &shared.reservation) {
         Err(Error::LimitReached { .. }) if need < handy => {
             mark("a chunk committed as far as the request needs: the limit allows no more");
@@ -272,10 +272,9 @@ impl Arena {
             return Ok(None);
         }
         let before = large.committed_bytes;
-        let (share, floor_bytes) = shared.commit_steps();
-        let grown = (shape.line_offset(head.owned_lines.get()).saturating_sub(left) / share).max(floor_bytes);
+        let grown = shape.line_offset(head.owned_lines.get()).saturating_sub(left) / COMMIT_SHARE;
         let least = shape.whole_granules(missing);
-        let step = least.max(shape.whole_granules(grown.min(COMMIT_BYTES_MAX))).min(left);
+        let step = least.max(shape.whole_granules(grown.clamp(shared.commit_bytes_min(), COMMIT_BYTES_MAX))).min(left);
         shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
         shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
         Ok(Some(Chunk { other, ..Chunk::of_large(&large, shape.line_bytes()) }))
