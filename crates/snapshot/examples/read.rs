@@ -1,4 +1,4 @@
-//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse2`, `portable`)
+//! Reads and analyses files and says what each phase took, by thread: time, user and system time, and page faults. `THREADS=2` for two threads, `INSTRUCTIONS=avx2` (`sse4`, `sse2`, `portable`)
 //! for a reader without the newest.
 //! What `cargo xtask bench snapshot` measures as a whole is taken apart here.
 

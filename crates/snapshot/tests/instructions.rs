@@ -57,7 +57,7 @@ fn heap(sizes: &[u64]) -> Heap {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(150))]
+    #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
     fn numbers_of_every_length_are_the_same(

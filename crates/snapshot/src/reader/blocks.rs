@@ -113,7 +113,7 @@ pub(crate) fn block_at(bytes: &[u8], at: usize) -> std::borrow::Cow<'_, [u8; BLO
 #[cfg(target_arch = "aarch64")]
 pub(crate) use neon::Neon;
 #[cfg(target_arch = "x86_64")]
-pub(crate) use x86::{Avx2, Sse2};
+pub(crate) use x86::{Avx2, Sse2, Sse4};
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -149,6 +149,8 @@ mod tests {
         check::<Portable>();
         #[cfg(target_arch = "x86_64")]
         check::<Sse2>();
+        #[cfg(target_arch = "x86_64")]
+        check::<Sse4>();
         #[cfg(target_arch = "x86_64")]
         if super::super::Instructions::Avx2.is_usable() {
             check::<Avx2>();

@@ -8,6 +8,8 @@ pub enum Instructions {
     Portable,
     /// 16 bytes at a time; every x86-64 has it.
     Sse2,
+    /// The same with SSSE3, SSE4.1 and the count of bits (x86-64-v2: Nehalem, Bulldozer).
+    Sse4,
     /// 32 bytes at a time, with the bit instructions that came with it (Haswell, Zen).
     Avx2,
     /// 64 bytes and eight numbers at a time: AVX-512 with VBMI2 (Ice Lake, Zen 4).
@@ -18,8 +20,8 @@ pub enum Instructions {
 
 impl Instructions {
     /// All; of those that one processor can have, the best last.
-    pub const ALL: [Instructions; 5] =
-        [Instructions::Portable, Instructions::Sse2, Instructions::Avx2, Instructions::Avx512, Instructions::Neon];
+    pub const ALL: [Instructions; 6] =
+        [Instructions::Portable, Instructions::Sse2, Instructions::Sse4, Instructions::Avx2, Instructions::Avx512, Instructions::Neon];
 
     /// The best that this processor has.
     pub fn best() -> Instructions {
@@ -32,6 +34,11 @@ impl Instructions {
     pub fn is_usable(self) -> bool {
         match self {
             Instructions::Portable | Instructions::Sse2 => true,
+            Instructions::Sse4 => {
+                std::arch::is_x86_feature_detected!("ssse3")
+                    && std::arch::is_x86_feature_detected!("sse4.1")
+                    && std::arch::is_x86_feature_detected!("popcnt")
+            }
             Instructions::Avx2 => {
                 std::arch::is_x86_feature_detected!("avx2")
                     && std::arch::is_x86_feature_detected!("bmi1")

@@ -54,6 +54,9 @@ impl<'a> Ints<'a> {
             // SAFETY: `instructions` are only ever ones that the processor has, these features among them.
             #[cfg(target_arch = "x86_64")]
             Instructions::Avx2 => unsafe { dense::fill_avx2(self, out) },
+            // SAFETY: as above.
+            #[cfg(target_arch = "x86_64")]
+            Instructions::Sse4 => unsafe { dense::fill_sse4(self, out) },
             #[cfg(target_arch = "x86_64")]
             Instructions::Sse2 => self.fill_dense::<blocks::Sse2>(out),
             #[cfg(target_arch = "aarch64")]

@@ -39,6 +39,26 @@ impl Masks for Sse2 {
     }
 }
 
+/// The same masks; what is more than SSE2 is only used to convert.
+pub(crate) struct Sse4;
+
+impl Masks for Sse4 {
+    #[inline(always)]
+    fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
+        Sse2::equal(block, byte)
+    }
+
+    #[inline(always)]
+    fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
+        Sse2::at_most(block, byte)
+    }
+
+    #[inline(always)]
+    fn digits(block: &[u8; BLOCK]) -> u64 {
+        Sse2::digits(block)
+    }
+}
+
 /// 32 bytes at a time. Only to be used where the processor has AVX2: [`super::super::Instructions`] sees to it.
 pub(crate) struct Avx2;
 

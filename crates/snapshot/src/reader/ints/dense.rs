@@ -141,7 +141,7 @@ mod neon;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::fill_avx2;
+pub(super) use x86::{fill_avx2, fill_sse4};
 
 #[cfg(test)]
 mod tests {
@@ -199,6 +199,10 @@ mod tests {
         check_both::<Portable>();
         #[cfg(target_arch = "x86_64")]
         check_both::<crate::reader::blocks::Sse2>();
+        #[cfg(target_arch = "x86_64")]
+        if crate::Instructions::Sse4.is_usable() {
+            check_both::<crate::reader::blocks::Sse4>();
+        }
         #[cfg(target_arch = "x86_64")]
         if crate::Instructions::Avx2.is_usable() {
             check_both::<crate::reader::blocks::Avx2>();
