@@ -2,7 +2,7 @@
 //! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures.
 //!
 //! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Before each, as much memory as
-//! the largest needs is touched and given back, by another process, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
+//! the largest needs is touched, by another process, and given back when the measured one has mapped its file, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
 //! is all that is resident.
 
 mod ladder;
@@ -14,8 +14,9 @@ use super::{measure, release};
 use anyhow::{Context, Result, ensure};
 use one::{ALL, Measured, One};
 use peers::Peer;
+use std::io::{BufRead, BufReader, Read};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 /// Arguments of `cargo xtask bench snapshot`.
 #[derive(Debug, clap::Args)]
@@ -38,15 +39,22 @@ pub struct Args {
     /// Times other programs are run; as often as ours if not given
     #[arg(long)]
     peer_reps: Option<usize>,
-    /// Measure one thing in this process and print it as JSON
+    /// Measure one thing in this process, when the input ends, and print it as JSON
     #[arg(long, hide = true)]
     one: Option<One>,
 }
 
+/// What a process says that could begin to measure.
+const READY: &str = "ready";
+
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(one) = args.one {
-        println!("{}", serde_json::to_string(&one::measure(one, &args.file)?)?);
+        let begin = || {
+            println!("{READY}");
+            std::io::copy(&mut std::io::stdin(), &mut std::io::sink())
+        };
+        println!("{}", serde_json::to_string(&one::measure(one, &args.file, begin)?)?);
         return Ok(());
     }
     if release::again()? {
@@ -77,18 +85,17 @@ type Table = Vec<Vec<Measured>>;
 /// Measures everything on every file, in turns.
 fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> {
     let prepared_bytes = prepare::needed_bytes(files)?;
-    println!("another process touches {:.0} MB and gives them back before each measurement\n", prepared_bytes as f64 / 1e6);
+    println!("another process touches {:.0} MB before each measurement\n", prepared_bytes as f64 / 1e6);
     let mut tables: Vec<Table> = vec![vec![Vec::new(); ALL.len() + peers.len()]; files.len()];
     for rep in 0..args.reps {
         for (place, (one, _)) in ALL.iter().enumerate().filter(|(_, (one, _))| one.is_possible()) {
             for (file, table) in files.iter().zip(&mut tables) {
-                prepare::touch(prepared_bytes)?;
-                table[place].push(child(*one, file)?);
+                table[place].push(child(*one, file, prepare::touch(prepared_bytes)?)?);
             }
         }
         for (place, peer) in peers.iter().enumerate().filter(|_| args.peer_reps.is_none_or(|peer_reps| rep < peer_reps)) {
             for (file, table) in files.iter().zip(&mut tables) {
-                prepare::touch(prepared_bytes)?;
+                drop(prepare::touch(prepared_bytes)?);
                 table[ALL.len() + place].extend(peer.run(file)?);
             }
         }
@@ -178,10 +185,20 @@ fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
     }
 }
 
-/// Runs one of our measurements in a process of its own.
-fn child(one: One, file: &Path) -> Result<Measured> {
+/// Runs one of our measurements in a process of its own, to which the prepared memory is left when it has mapped the file.
+fn child(one: One, file: &Path, prepared: prepare::Prepared) -> Result<Measured> {
     let name = clap::ValueEnum::to_possible_value(&one).context("a measurement with a name")?;
-    let output = Command::new(std::env::current_exe()?).args(["bench", "snapshot", "--one", name.get_name()]).arg(file).output()?;
-    ensure!(output.status.success(), "measuring failed: {}", String::from_utf8_lossy(&output.stderr));
-    Ok(serde_json::from_slice(&output.stdout)?)
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "snapshot", "--one", name.get_name()]).arg(file).stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
+    let (begin, said) = (child.stdin.take().context("the child's input")?, child.stdout.take().context("the child's output")?);
+    let mut said = BufReader::new(said);
+    // It says that it is ready and begins when its input ends. If it dies before, its status says so.
+    said.read_line(&mut String::new())?;
+    drop(prepared);
+    drop(begin);
+    let mut answer = String::new();
+    said.read_to_string(&mut answer)?;
+    ensure!(child.wait()?.success(), "measuring {} failed", file.display());
+    Ok(serde_json::from_str(&answer)?)
 }

@@ -18,6 +18,8 @@ pub enum One {
     Read,
     /// With AVX2 at most.
     ReadAvx2,
+    /// With SSE4.1 at most.
+    ReadSse4,
     /// With SSE2 at most.
     ReadSse2,
     /// Without vectors.
@@ -31,10 +33,11 @@ pub enum One {
 }
 
 /// All, with their names.
-pub const ALL: [(One, &str); 7] = [
+pub const ALL: [(One, &str); 8] = [
     (One::Read, "read into columns"),
     (One::ReadAvx2, "the same without AVX-512"),
-    (One::ReadSse2, "the same without AVX2"),
+    (One::ReadSse4, "the same without AVX2"),
+    (One::ReadSse2, "the same without SSSE3"),
     (One::ReadPortable, "the same without vectors"),
     (One::Summary, "read, and everything a summary shows"),
     (One::SummaryBy2, "the same with two threads"),
@@ -55,6 +58,7 @@ impl One {
     fn instructions(self) -> Option<Instructions> {
         match self {
             One::ReadAvx2 => Some(Instructions::Avx2),
+            One::ReadSse4 => Some(Instructions::Sse4),
             One::ReadSse2 => Some(Instructions::Sse2),
             One::ReadPortable => Some(Instructions::Portable),
             _ => None,
@@ -97,8 +101,8 @@ impl Measured {
     }
 }
 
-/// Measures in this process.
-pub fn measure(one: One, path: &Path) -> Result<Measured> {
+/// Measures in this process, when `begin` comes back from waiting.
+pub fn measure(one: One, path: &Path, begin: impl FnOnce() -> std::io::Result<u64>) -> Result<Measured> {
     let file = std::fs::File::open(path)?;
     // SAFETY: the file is not changed while this process runs; if somebody cuts it, this process dies and nothing else.
     let bytes = unsafe { memmap2::Mmap::map(&file)? };
@@ -108,6 +112,7 @@ pub fn measure(one: One, path: &Path) -> Result<Measured> {
     if let Ok(mut phases) = PHASES.lock() {
         phases.clear();
     }
+    begin()?;
     let watch = Watch::start();
     BEFORE_S.set(thread_cpu_s());
     let (from, before) = (Instant::now(), process_used());
