@@ -58,6 +58,7 @@ impl Detectors {
         findings.extend(self.churns.finish(tables, profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
         findings.sort_by(|a, b| weight(b, profile).total_cmp(&weight(a, profile)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title)));
+        once(&mut findings);
         let unasked = if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
         let basis = options.basis.unwrap_or(unasked);
         Findings {
@@ -69,6 +70,43 @@ impl Detectors {
             limits,
         }
     }
+}
+
+/// A buffer that is made anew, grown and given back over and over is found as growth and as churn. It is one buffer: of the two the
+/// one with more to gain stays, which comes first, and names the other.
+fn once(findings: &mut Vec<Finding>) {
+    let mut at = 0;
+    while at < findings.len() {
+        let kind = findings[at].kind;
+        let other = match kind {
+            Kind::Growth => Kind::Churn,
+            Kind::Churn => Kind::Growth,
+            Kind::Clownshoes | Kind::Leak => {
+                at += 1;
+                continue;
+            }
+        };
+        while let Some(later) =
+            (at + 1..findings.len()).find(|later| findings[*later].kind == other && is_of(&findings[*later], &findings[at]))
+        {
+            let gone = findings.remove(later);
+            let kept = &mut findings[at];
+            kept.advice.push_str(&match kind {
+                Kind::Growth => {
+                    format!(" The same buffers come and go: {}. Kept and used again they would not grow anew each time.", gone.title)
+                }
+                _ => format!(" The same buffers grow as well: {}. What is kept at its full size has done so once.", gone.title),
+            });
+        }
+        at += 1;
+    }
+}
+
+/// Whether most of a finding comes from stacks of the other.
+fn is_of(finding: &Finding, other: &Finding) -> bool {
+    let in_other = |stack| other.stacks.iter().any(|share| share.stack == stack);
+    let bytes = |shared: bool| finding.stacks.iter().filter(|share| !shared || in_other(share.stack)).map(|share| share.bytes).sum::<u64>();
+    bytes(true) > 0 && bytes(true) >= bytes(false) / 2
 }
 
 /// By what a finding ranks: the share of the peak that it would save, the shares of all requested bytes and of all requests, the

@@ -113,3 +113,49 @@ fn a_shrink_ends_a_chain() {
     let (_, findings) = buffer([1000, 2000, 3000, 4000, 5000, 6000, 500]).findings(Options::default());
     assert_eq!(grown(&findings)[0].steps, 5);
 }
+
+/// A list that is made, grown by hand and given back for each of many items.
+fn rebuilt(items: u64, sizes: &[u64]) -> Program {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "item", "append"]);
+    for _ in 0..items {
+        let mut buffer = program.malloc(stack, sizes[0]);
+        for size in &sizes[1..] {
+            let larger = program.malloc(stack, *size);
+            program.free(buffer);
+            buffer = larger;
+        }
+        program.free(buffer);
+    }
+    program
+}
+
+#[test]
+fn one_buffer_is_reported_once_and_the_other_side_of_it_is_named() {
+    for (sizes, kept, named) in [
+        // Many small steps: doubling gains more than keeping.
+        ((1..=60).map(|step| step * 16_384).collect::<Vec<u64>>(), Kind::Growth, "come and go: "),
+        // A few: keeping it gains more.
+        ((20..=24).map(|step| step * 16_384).collect(), Kind::Churn, "grow as well: "),
+    ] {
+        let (_, findings) = rebuilt(100, &sizes).findings(Options { growth_steps: 3, ..Options::default() });
+        let of_buffer: Vec<_> = findings.findings.iter().filter(|finding| matches!(finding.kind, Kind::Growth | Kind::Churn)).collect();
+        let [only] = of_buffer[..] else { panic!("{:?}", of_buffer.iter().map(|finding| &finding.title).collect::<Vec<_>>()) };
+        assert_eq!(only.kind, kept, "{} {}", only.title, only.advice);
+        assert!(only.advice.contains(named), "{}", only.advice);
+    }
+}
+
+#[test]
+fn growth_of_one_stack_and_churn_of_another_are_two_findings() {
+    let mut program = rebuilt(100, &(1..=60).map(|step| step * 16_384).collect::<Vec<u64>>());
+    let other = program.stack(&["main", "scratch"]);
+    for _ in 0..10_000 {
+        let buffer = program.malloc(other, 1 << 20);
+        program.free(buffer);
+    }
+    let (_, findings) = program.findings(Options::default());
+    for kind in [Kind::Growth, Kind::Churn] {
+        assert_eq!(findings.findings.iter().filter(|finding| finding.kind == kind).count(), 1, "{kind:?}");
+    }
+}
