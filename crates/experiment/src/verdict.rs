@@ -153,8 +153,8 @@ pub fn cautions(results: &Results) -> Vec<String> {
     let requested = workload.peak_requested_bytes;
     if requested < 1 << 20 && results.heaps.iter().any(|heap| heap.space.is_some()) {
         cautions.push(format!(
-            "The workload never has more than {:.0} KiB live: what heaps keep for themselves from the start outweighs how they use it.",
-            requested as f64 / 1024.0
+            "The workload never has more than {} live: what heaps keep for themselves from the start outweighs how they use it.",
+            sized(requested)
         ));
     }
     cautions

@@ -134,3 +134,34 @@ fn a_folder_whose_name_is_not_utf8() {
     let output = heaplab(&["--space", "--on", "glibc"], &odd);
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
 }
+
+/// Threads that come and go one after the other, each with a block of its own.
+fn threads(folder: &Path, threads: u32) -> PathBuf {
+    let path = folder.join("threads.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    for thread in 0..threads {
+        let event = Event { thread, object: thread.into(), size: 64, time_ns: thread.into(), ..Event::default() };
+        writer.push(&event).unwrap();
+        writer.push(&Event { op: Op::Free, size: 0, ..event }).unwrap();
+    }
+    let table = (0..threads).map(|_| Thread::default()).collect();
+    let mut tables = Tables { processes: vec![Process::default()], threads: table, ..Tables::default() };
+    tables.stacks.push(Default::default());
+    tables.arenas.push(Default::default());
+    writer.finish(&tables, Meta { program: "spawner".into(), duration_ns: threads.into(), ..Meta::default() }).unwrap();
+    path
+}
+
+#[test]
+fn a_million_threads_are_reported_and_not_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = threads(folder.path(), 1_000_000);
+    let report = Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("report").arg(&bundle).output().unwrap();
+    let report = String::from_utf8(report.stdout).unwrap();
+    assert!(report.contains("1,000,000 threads"), "{report}");
+    let refused = heaplab(&["--threads", "--space"], &bundle);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{said}");
+    assert!(said.contains("1,000,000 threads") && said.contains("131,072") && said.contains("without --threads"), "{said}");
+    assert!(!bundle.join("replay-cells").exists(), "no cell was begun");
+}

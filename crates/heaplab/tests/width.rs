@@ -123,3 +123,12 @@ fn answers_about_snapshots_fit_eighty_columns() {
         assert_fits(&printed(folder.path(), None, &arguments), 80, &arguments);
     }
 }
+
+#[test]
+fn help_says_what_is_not_obvious() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = |command: &str| printed(folder.path(), None, &[command, "--help"]).split_whitespace().collect::<Vec<_>>().join(" ");
+    // A module whose build id nobody recorded may have been built again since.
+    assert!(words("symbolize").contains("the file is taken by its name"));
+    assert!(words("mark").contains("heaplab mark --header > heaplab.h"));
+}

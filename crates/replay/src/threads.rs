@@ -34,6 +34,8 @@ use std::thread::{Builder, Scope, Thread};
 
 /// Threads that may exist at once.
 const ALIVE_MAX: usize = 2048;
+/// Threads that a pass starts: each costs the system some 80 us, which are ten seconds of nothing else.
+pub const STARTED_MAX: u32 = 1 << 17;
 
 /// What all threads of a pass share.
 struct Shared<'a> {
@@ -121,6 +123,12 @@ pub(crate) struct Threaded<'a, H> {
 
 impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
     pub(crate) fn new(program: &'a Program, heap: H, every_checkpoint: bool) -> Result<Self, ReplayError> {
+        let threads = program.facts().threads;
+        if threads > STARTED_MAX {
+            let why =
+                format!("{threads} threads, and no more than {STARTED_MAX} are started: replay it in recorded order (without --threads)");
+            return Err(ReplayError::Threads(why));
+        }
         let slots = program.facts().slots as usize;
         let (table, order) = (Table::zeroed(slots)?, Order::new(slots)?);
         let plan = Plan::new(program, every_checkpoint)?;

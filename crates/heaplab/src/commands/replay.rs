@@ -7,6 +7,8 @@ use anyhow::{Context, Result, bail};
 use heaplab_experiment::plan::passes_for;
 use heaplab_experiment::results::{Settings, Touch, Workload};
 use heaplab_experiment::{Plan, Processes, Progress, process, run as run_plan, table};
+use heaplab_findings::words::count;
+use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
@@ -122,6 +124,16 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let program = program::cached(&bundle, selection)?;
     if program.facts().events == 0 {
         bail!("{}: there is nothing to replay: no allocation of this process was recorded", path.display());
+    }
+    let threads = program.facts().threads;
+    if args.threads && threads > STARTED_MAX {
+        bail!(
+            "{}: {} threads ran, and --threads starts no more than {} of them, which takes ten seconds a cell: replay it in recorded \
+             order (without --threads), or one process of it (--process)",
+            path.display(),
+            count(threads.into()),
+            count(STARTED_MAX.into())
+        );
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     specs.iter().try_for_each(|heap| loads(heap, &executable))?;
