@@ -162,7 +162,7 @@ impl Model {
                 let (arena, live) = self.arena(number)?;
                 assert!(live.drain(..).all(|live| live.holds()), "a block changed");
                 arena.reset();
-                assert_eq!(arena.statistics().used_bytes, debug_head(arena), "a reset arena has no blocks");
+                assert_eq!(arena.statistics().used_bytes, 0, "a reset arena has no blocks");
             }
             Operation::End(number) if !self.arenas.is_empty() => {
                 let (_arena, live) = self.arenas.swap_remove(usize::from(number) % self.arenas.len());
@@ -239,9 +239,4 @@ fn assert_unchanged(before: ArenaStatistics, after: ArenaStatistics, root_bytes:
     assert_eq!(before.free_bytes - after.free_bytes + links, committed, "what was given up was not empty: {before:?}, {after:?}");
     let blocks = |all: ArenaStatistics| (all.used_bytes, all.deallocated_bytes, all.deallocated_blocks);
     assert_eq!(blocks(after), blocks(before), "a refused request changed the arena's blocks");
-}
-
-/// What debugging aids keep in an arena that is otherwise empty.
-fn debug_head(arena: &Arena) -> usize {
-    if arena.space().options().debug.any() { crate::arena::guarded::HEAD_BYTES } else { 0 }
 }

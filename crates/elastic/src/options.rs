@@ -40,16 +40,22 @@ impl Default for Reclaim {
 }
 
 /// Aids against memory errors, all off by default. With any of them on, an arena's fast path is closed and each
-/// allocation takes the checked one; off, they cost nothing.
+/// allocation takes the checked one, which keeps its books apart from the blocks, so that no overrun misleads it; off, they cost
+/// nothing.
+///
+/// What they find panics, and names the block: where a block is given back (overrun, or given back twice, or as one of another size), where its
+/// memory is used again, and where the arena is reset or dies. An arena that dies so keeps its memory for good, to be looked at.
+/// [`Arena::check`](crate::Arena::check) looks at any time and returns what it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Debug {
-    /// A known word behind each block, looked at when the block is given back, when its arena dies or is reset, and by
-    /// [`Arena::check`](crate::Arena::check). A changed one panics and names the block; an arena that dies with one keeps its
-    /// memory for good, because the links between its chunks may be written over too.
+    /// Known bytes behind each block, from its last byte on: eight at least; with guard pages those that its alignment leaves.
     pub canaries: bool,
-    /// An inaccessible page behind each block: a write beyond its end faults at once. Three pages a block.
+    /// An inaccessible page behind each block, which has a chunk of its own: a write beyond its end faults at once. The block ends directly
+    /// at that page if its size is a multiple of its alignment, as every Rust type's is; otherwise what is missing to the next multiple
+    /// can be written to, and canaries find that later.
     pub guard_pages: bool,
-    /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset.
+    /// Blocks are filled with `0xf5` when they are given back, or their arena dies or is reset; and looked at again, until something
+    /// new lies there: a write to a block that is gone is found, with where it was.
     pub poison: bool,
     /// Nothing given back is used again while its arena lives.
     pub no_reuse: bool,

@@ -69,7 +69,7 @@ pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Resul
 }
 
 /// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.
-fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
+pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
     let shape = shared.shape;
     let links = size_of::<super::head::Link>();
     let lines = |bytes: usize| shape.lines_for(bytes) as u32;
@@ -123,15 +123,21 @@ pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
                 visited = Some((shard, shard.lock()));
             }
             if let Some((_, held)) = &mut visited {
-                match chunk.to_large(shared.shape.line_bytes()) {
-                    Some(large) => held.give_large(&large),
-                    None => held.give_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
-                }
+                give(held, &chunk, shared);
             }
             returned += 1;
         }
     }
     idle_bytes.max(visited.map_or(0, |(_, held)| held.idle_bytes()))
+}
+
+/// Returns one chunk to the shard it came from.
+#[inline(always)]
+pub(super) fn give(held: &mut Held<'_>, chunk: &Chunk, shared: &Shared) {
+    match chunk.to_large(shared.shape.line_bytes()) {
+        Some(large) => held.give_large(&large),
+        None => held.give_small(Lines { first: chunk.top - chunk.lines, count: chunk.lines }),
+    }
 }
 
 /// Has the cache line of an address come. Where no instruction does so, it comes when it is read.
@@ -155,11 +161,11 @@ impl Arena {
         if size > max_bytes || align > max_bytes || size + align > max_bytes {
             return Err(Error::Layout { layout, max_bytes });
         }
-        if self.head().debug() { self.allocate_checked(size, align) } else { self.serve(size, align) }
+        if self.head().debug() { self.allocate_checked(layout) } else { self.serve(size, align) }
     }
 
     /// A block from wherever there is room.
-    pub(super) fn serve(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+    fn serve(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
         let head = self.head();
         if head.closed() {
             if let Some(block) = self.reuse(size, align) {
@@ -327,13 +333,13 @@ impl Arena {
     }
 
     /// Counts a chunk as the arena's.
-    pub(super) fn own(&self, chunk: &Chunk) {
+    fn own(&self, chunk: &Chunk) {
         let owned = &self.head().owned_lines;
         owned.set(owned.get().saturating_add(chunk.lines));
     }
 
     /// Links a chunk into the list, and leaves the current one current.
-    pub(super) fn insert_behind_current(&self, chunk: &Chunk) {
+    fn insert_behind_current(&self, chunk: &Chunk) {
         let current = self.chunk(self.head().current.get());
         self.write_chunk(&Chunk { other: current.other, ..chunk.clone() });
         self.write_chunk(&Chunk { other: chunk.top, ..current });
@@ -428,7 +434,7 @@ impl Arena {
     ///
     /// # Safety
     /// As for `FreeList::put`.
-    pub(super) unsafe fn put_free(&self, block: NonNull<u8>, bytes: usize) -> bool {
+    unsafe fn put_free(&self, block: NonNull<u8>, bytes: usize) -> bool {
         let head = self.head();
         // SAFETY: the caller's promise.
         let kept = unsafe { head.free.put(block, bytes) };
@@ -455,8 +461,7 @@ impl Arena {
     pub(super) unsafe fn deallocate_slowly(&self, block: NonNull<u8>, size: usize) {
         let head = self.head();
         if head.debug() {
-            // SAFETY: the caller's promise.
-            return unsafe { self.deallocate_checked(block, size) };
+            return self.deallocate_checked(block, size);
         }
         if size == 0 {
             return;

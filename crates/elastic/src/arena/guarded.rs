@@ -1,223 +1,296 @@
 //! Aids against memory errors: canaries, guard pages, poison, no reuse. With any of them on, every block comes through here.
 //!
-//! Each block is followed by a [`Tail`], and the tails are a list, so that all blocks of an arena can be looked at. The document
-//! ("More improvements possible") lists buffer zones, canaries and disabled deallocation as simple, guard pages as costly but possible.
+//! Such an arena is another allocator: its head and all that is known of its blocks lie apart ([`Book`]), because an overrun
+//! that could change where a block is said to lie would have the aids write there. Blocks are cut from chunks, the smallest free piece
+//! first; with guard pages each has a chunk of its own. The document ("More improvements possible") lists buffer zones, canaries
+//! and disabled deallocation as simple, guard pages as costly but possible.
 
-use super::head::{Chunk, WORD};
-use super::{Arena, round_up};
-use crate::Error;
+use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
+use super::head::{CLOSED, Chunk, Head, WORD};
+use super::{Arena, ArenaStatistics, grow, round_up};
 use crate::pool::shards::home;
+use crate::space::Shared;
+use crate::{Error, Growth};
 use heaplab_address_space::page_bytes;
-use std::cell::Cell;
+use heaplab_buddy::marks::mark;
+use std::alloc::Layout;
+use std::cell::RefCell;
+use std::ops::Range;
 use std::ptr::{self, NonNull};
 
-/// What blocks are filled with that are gone.
-pub const POISON: u8 = 0xf5;
-const ALIVE: u64 = 0xca4a_21e5_b10c_a11e;
-const GONE: u64 = 0xdead_b10c_dead_b10c;
-
-/// Behind each block.
-#[repr(C)]
-struct Tail {
-    /// [`ALIVE`] or [`GONE`], mixed with the tail's address. First, because an overrun reaches it first.
-    canary: Cell<u64>,
-    /// The block itself, as a pointer that may write to it.
-    block: *mut u8,
-    bytes: usize,
-    prev: Cell<*const Tail>,
-    next: Cell<*const Tail>,
-}
-
-/// In the page above a guard page.
-#[repr(C)]
-struct GuardNote {
-    next: *const GuardNote,
-    /// The guard page's offset in the reservation.
-    offset: usize,
-}
-
-/// Below the head of an arena.
-#[repr(C)]
-pub struct DebugHead {
-    last: Cell<*const Tail>,
-    guards: Cell<*const GuardNote>,
-}
-
-/// What an arena's first chunk needs beside its head.
-pub const HEAD_BYTES: usize = size_of::<DebugHead>();
-
-/// A block behind which something was written.
+/// A write that went where it should not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the block of {bytes} bytes at {address:#x} was written beyond its end: expected {expected:#x} behind it, found {found:#x}")]
-pub struct Overwritten {
-    /// Where the block begins.
-    pub address: usize,
-    /// Its size, rounded up to words.
-    pub bytes: usize,
-    /// The canary.
-    pub expected: u64,
-    /// What is there.
-    pub found: u64,
+pub enum Overwritten {
+    /// Beyond a block's end.
+    #[error(
+        "the block of {bytes} bytes at {address:#x} was written beyond its end: expected {expected:#04x} at offset {offset}, found {found:#04x}"
+    )]
+    BeyondEnd {
+        /// Where the block begins.
+        address: usize,
+        /// Its size.
+        bytes: usize,
+        /// The first changed byte, counted from the block's beginning.
+        offset: usize,
+        /// The canary.
+        expected: u8,
+        /// What is there.
+        found: u8,
+    },
+    /// To a block that had been given back, or had ended with a reset.
+    #[error("the freed block of {bytes} bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found {found:#04x}")]
+    AfterFree {
+        /// Where the freed block begins, or what is left of it.
+        address: usize,
+        /// Its size, with what lay behind it for canaries and alignment.
+        bytes: usize,
+        /// The first changed byte, counted from there.
+        offset: usize,
+        /// What is there.
+        found: u8,
+    },
 }
 
-impl Tail {
-    fn canary(&self, state: u64) -> u64 {
-        state ^ ptr::from_ref(self).addr() as u64
+/// Behind the handle of an arena with debugging aids.
+#[repr(C)]
+pub struct Checked {
+    head: Head,
+    book: RefCell<Book>,
+}
+
+/// A head apart from the arena's memory, with a book, for an arena that has one chunk.
+pub fn checked_head(shared: &Shared, growth: Growth, first: Chunk) -> NonNull<Head> {
+    let head = Head::new(shared, growth, &first, true);
+    head.floor.set(ptr::without_provenance_mut(CLOSED));
+    let mut book = Book::default();
+    book.put_free(memory_of(shared, &first));
+    book.chunks.push(first);
+    NonNull::from(Box::leak(Box::new(Checked { head, book: RefCell::new(book) }))).cast()
+}
+
+/// Addresses of a chunk's committed part.
+fn memory_of(shared: &Shared, chunk: &Chunk) -> Range<usize> {
+    shared.line_address(chunk.top - chunk.committed_lines()).addr()..shared.line_address(chunk.top).addr()
+}
+
+impl Bytes for Shared {
+    fn read(&self, range: Range<usize>) -> &[u8] {
+        let start = self.reservation.base().as_ptr().with_addr(range.start);
+        // SAFETY: ranges of a book are committed parts of its arena's chunks, outside of guard pages, in canaries or poison, which
+        // nobody has a reference to; the arena is not shared with other threads.
+        unsafe { std::slice::from_raw_parts(start, range.len()) }
     }
 
-    fn check(&self) -> Result<(), Overwritten> {
-        let found = self.canary.get();
-        if found == self.canary(ALIVE) || found == self.canary(GONE) {
-            return Ok(());
+    fn guard(&self, range: Range<usize>) {
+        let start = self.reservation.base().as_ptr().with_addr(range.start);
+        for nth in 0..range.len() {
+            // SAFETY: as for `read`.
+            unsafe { start.add(nth).write(canary(range.start + nth)) };
         }
-        Err(Overwritten { address: self.block.addr(), bytes: self.bytes, expected: self.canary(ALIVE), found })
+    }
+
+    fn poison(&self, range: Range<usize>) {
+        // SAFETY: as for `read`; the block is its user's no more.
+        unsafe { self.reservation.base().as_ptr().with_addr(range.start).write_bytes(POISON, range.len()) };
     }
 }
 
 impl Arena {
-    /// Looks at the canaries of all blocks; `Ok` where [`Debug::canaries`](crate::Debug::canaries) is off.
+    /// Looks for writes beyond blocks (with [`Debug::canaries`](crate::Debug::canaries)) and to blocks that were given back
+    /// (with [`Debug::poison`](crate::Debug::poison)); `Ok` where both are off.
     pub fn check(&self) -> Result<(), Overwritten> {
-        if !self.head().debug() || !self.shared().options.debug.canaries {
+        if !self.head().debug() {
             return Ok(());
         }
-        self.tails().try_for_each(Tail::check)
+        self.book().borrow().check(self.shared().options.debug.canaries, self.shared())
     }
 
-    fn debug_head(&self) -> &DebugHead {
-        // SAFETY: `begin_debug` wrote it below the head, in the first chunk; all of it is cells.
-        unsafe { self.head.cast::<DebugHead>().sub(1).as_ref() }
+    /// The book of an arena with debugging aids.
+    fn book(&self) -> &RefCell<Book> {
+        debug_assert!(self.head().debug());
+        // SAFETY: `checked_head` made the head of every arena with debugging aids, and it lives as long as the handle.
+        unsafe { &self.head.cast::<Checked>().as_ref().book }
     }
 
-    /// Writes the debug head below the head and closes the fast path.
-    pub(super) fn begin_debug(&self) {
-        let head = self.head();
-        let place = self.head.cast::<DebugHead>().as_ptr().wrapping_sub(1);
-        // SAFETY: the first chunk was taken with room for it, and nothing is allocated yet.
-        unsafe { place.write(DebugHead { last: Cell::new(ptr::null()), guards: Cell::new(ptr::null()) }) };
-        head.cursor.set(place.cast());
-        self.set_floor(ptr::null_mut());
-    }
-
-    /// The tails, the latest first. Each is followed when the next one is asked for and not before: one that was written over may point anywhere.
-    fn tails(&self) -> impl Iterator<Item = &Tail> {
-        let mut at = self.debug_head().last.get();
-        std::iter::from_fn(move || {
-            // SAFETY: tails in the list lie in the arena's chunks and are cells, so they may be looked at while it lives; who asks
-            // for one behind another has checked that one, or wants no canaries and takes its program's word.
-            let tail = unsafe { at.as_ref() }?;
-            at = tail.prev.get();
-            Some(tail)
-        })
-    }
-
-    /// Before the arena's blocks go: canaries, poison, and no page may stay inaccessible. Nothing is done where a block was
-    /// overrun: a tail that was written over may say anything of where its block lies.
-    pub(super) fn end_debug(&self) -> Result<(), Overwritten> {
-        self.check()?;
-        if self.shared().options.debug.poison {
-            for tail in self.tails() {
-                // SAFETY: the block lies below its tail and nobody uses it any more.
-                unsafe { tail.block.write_bytes(POISON, tail.bytes) };
+    /// A block of exactly this layout.
+    ///
+    /// # Panics
+    /// Where the memory for it had been given back and was written to since.
+    pub(super) fn allocate_checked(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
+        let (shared, debug) = (self.shared(), self.shared().options.debug);
+        if layout.size() == 0 {
+            return Ok(NonNull::new(ptr::without_provenance_mut(layout.align().max(WORD))).expect("an alignment is not zero"));
+        }
+        let mut book = self.book().borrow_mut();
+        let (address, limit) = if debug.guard_pages {
+            self.guarded_place(&mut book, layout)?
+        } else {
+            let bytes = round_up(layout.size() + if debug.canaries { WORD } else { 0 });
+            let (piece, place) = self.place(&mut book, bytes, layout.align().max(WORD))?;
+            let block = Block { bytes: layout.size(), limit: place.end, alive: true };
+            if let Err(overwritten) = book.begin(place.start, block, shared) {
+                mark("memory that is used again was written to since");
+                panic!("{overwritten}");
             }
-        }
-        let mut guard = self.debug_head().guards.get();
-        while !guard.is_null() {
-            // SAFETY: notes lie in chunks of the arena, which it still has; nobody touches the guard page.
-            let opened = unsafe {
-                let GuardNote { next, offset } = guard.read();
-                guard = next;
-                self.shared().reservation.guard(offset..offset + page_bytes(), false)
-            };
-            opened.expect("a guard page becomes a page again");
-        }
-        Ok(())
-    }
-
-    /// A block with its tail. Sizes and alignments are those of `serve`.
-    pub(super) fn allocate_checked(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
-        let with_tail = size + size_of::<Tail>();
-        let guarded = self.shared().options.debug.guard_pages;
-        let block = if guarded { self.allocate_guarded(with_tail, align) } else { self.serve(with_tail, align) }?;
-        let place = block.as_ptr().wrapping_add(size).cast::<Tail>();
-        let last = self.debug_head().last.get();
-        // SAFETY: the tail lies behind the block, in memory that was taken for it.
-        let tail = unsafe {
-            place.write(Tail {
-                canary: Cell::new(0),
-                block: block.as_ptr(),
-                bytes: size,
-                prev: Cell::new(last),
-                next: Cell::new(ptr::null()),
-            });
-            &*place
+            book.cut(piece, &place);
+            (place.start, place.end)
         };
-        tail.canary.set(tail.canary(ALIVE));
-        // SAFETY: as in `tails`.
-        if let Some(last) = unsafe { last.as_ref() } {
-            last.next.set(place);
+        if debug.canaries {
+            shared.guard(address + layout.size()..limit);
         }
-        self.debug_head().last.set(place);
-        Ok(block)
+        Ok(NonNull::new(shared.reservation.base().as_ptr().with_addr(address)).expect("an address of the reservation"))
     }
 
-    /// A chunk of its own whose last page but one cannot be accessed; the block ends there, as close as its alignment allows.
-    fn allocate_guarded(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+    /// A free place, in a new chunk where there is none.
+    fn place(&self, book: &mut Book, bytes: usize, align: usize) -> Result<(Range<usize>, Range<usize>), Error> {
+        if let Some(found) = book.find(bytes, align) {
+            return Ok(found);
+        }
+        let shared = self.shared();
+        let owned_bytes = book.chunks.iter().map(|chunk| chunk.lines as usize * shared.shape.line_bytes()).sum();
+        let want = self.head().growth.wanted_bytes(book.chunks.len(), owned_bytes).min(shared.shape.granule_bytes());
+        let room = bytes + if align > WORD { align } else { 0 };
+        let chunk = grow::take_chunk(shared, room, want, 0)?;
+        book.put_free(memory_of(shared, &chunk));
+        book.chunks.push(chunk);
+        Ok(book.find(bytes, align).expect("a new chunk holds what it was taken for"))
+    }
+
+    /// A block in a chunk of its own, with a page behind it that cannot be accessed: it ends there, or as close as its alignment allows.
+    fn guarded_place(&self, book: &mut Book, layout: Layout) -> Result<(usize, usize), Error> {
         let (shared, page) = (self.shared(), page_bytes());
-        let slack = if align > WORD { align } else { 0 };
-        let bytes = (size + slack + 2 * page).next_multiple_of(shared.shape.granule_bytes());
+        let bytes = shared.shape.whole_granules(layout.size() + layout.align() - 1 + page);
         let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation)?;
-        let guard = large.range.end - 2 * page..large.range.end - page;
-        // SAFETY: the chunk was just taken and is committed; the page is touched by nobody until `end_debug` opens it.
+        let base = shared.reservation.base().addr().get();
+        // As high as possible; the page is the chunk's last one unless the block is aligned to more than a page.
+        let address = (base + large.range.end - page - layout.size()) & !(layout.align() - 1);
+        let limit = (address + layout.size()).next_multiple_of(page);
+        let guard = limit - base..limit - base + page;
+        // SAFETY: the chunk was just taken and is committed; nobody touches the page until it is opened again.
         if let Err(error) = unsafe { shared.reservation.guard(guard.clone(), true) } {
             let line = (large.range.start / shared.shape.line_bytes()) as u32;
             shared.shards.of(line).lock().give_large(&large);
             return Err(error.into());
         }
-        let chunk = Chunk::of_large(&large, shared.shape.line_bytes());
-        self.own(&chunk);
-        self.insert_behind_current(&chunk);
-        let base = shared.reservation.base().as_ptr();
-        let note = base.wrapping_add(guard.end).cast::<GuardNote>();
-        // SAFETY: the page above the guard page holds this note and, at its top, the chunk's link.
-        unsafe { note.write(GuardNote { next: self.debug_head().guards.get(), offset: guard.start }) };
-        self.debug_head().guards.set(note);
-        let end = base.wrapping_add(guard.start);
-        Ok(NonNull::new(end.with_addr((end.addr() - size) & !(align - 1))).expect("an address of the reservation"))
+        book.chunks.push(Chunk::of_large(&large, shared.shape.line_bytes()));
+        book.guards.push(guard.start);
+        let begun = book.begin(address, Block { bytes: layout.size(), limit, alive: true }, shared);
+        begun.expect("nothing in a new chunk is poisoned");
+        Ok((address, limit))
     }
 
-    /// # Safety
-    /// As for [`Arena::deallocate`]; `size` is rounded to words.
-    pub(super) unsafe fn deallocate_checked(&self, block: NonNull<u8>, size: usize) {
-        let debug = self.shared().options.debug;
-        // SAFETY: the block came from `allocate_checked` with this size, so that its tail follows.
-        let tail = unsafe { &*block.as_ptr().wrapping_add(size).cast::<Tail>() };
-        if debug.canaries {
-            let (found, gone) = (tail.canary.get(), tail.canary(GONE));
-            assert!(found != gone, "the block of {size} bytes at {block:p} was given back twice");
-            if let Err(overwritten) = tail.check() {
-                panic!("{overwritten}");
-            }
-        }
-        tail.canary.set(tail.canary(GONE));
-        if debug.poison {
-            // SAFETY: the block is the caller's no more.
-            unsafe { block.as_ptr().write_bytes(POISON, size) };
-        }
-        if debug.no_reuse || debug.guard_pages {
+    /// Ends a block, after a look behind it.
+    ///
+    /// # Panics
+    /// Where it was overrun, was given back before, or has another size.
+    pub(super) fn deallocate_checked(&self, block: NonNull<u8>, size: usize) {
+        let (shared, debug) = (self.shared(), self.shared().options.debug);
+        if size == 0 {
             return;
         }
-        let (prev, next) = (tail.prev.get(), tail.next.get());
-        // SAFETY: as in `tails`.
-        unsafe {
-            match next.as_ref() {
-                Some(next) => next.prev.set(prev),
-                None => self.debug_head().last.set(prev),
-            }
-            if let Some(prev) = prev.as_ref() {
-                prev.next.set(next);
-            }
-            self.put_free(block, round_up(size) + size_of::<Tail>());
+        let address = block.addr().get();
+        let mut book = self.book().borrow_mut();
+        let found = book.block(address).unwrap_or_else(|| {
+            panic!("the block of {size} bytes at {address:#x} is given back, but the arena has none there: was it given back before?")
+        });
+        assert!(found.alive, "the block of {} bytes at {address:#x} was given back twice", found.bytes);
+        assert!(round_up(found.bytes) == size, "the block of {} bytes at {address:#x} is given back as one of {size}", found.bytes);
+        if debug.canaries
+            && let Err(overwritten) = check_canary(address, &found, shared)
+        {
+            panic!("{overwritten}");
         }
-        self.head().set_reuse(true);
+        let reused = !debug.no_reuse && !debug.guard_pages;
+        book.end(address, reused);
+        if debug.poison {
+            book.poison(address..found.limit, shared);
+        }
+        if reused {
+            book.put_free(address..found.limit);
+        }
     }
+
+    /// Before all blocks go: a last look, poison, and no page may stay inaccessible. Nothing is done where something was
+    /// written over.
+    fn end_blocks(&self, book: &mut Book) -> Result<(), Overwritten> {
+        let (shared, debug) = (self.shared(), self.shared().options.debug);
+        book.check(debug.canaries, shared)?;
+        if debug.poison {
+            let live: Vec<(usize, Block)> = book.live().collect();
+            live.into_iter().for_each(|(address, block)| book.poison(address..block.limit, shared));
+        }
+        for offset in book.guards.drain(..) {
+            // SAFETY: it is a guard page of a chunk of this arena, which nobody touches.
+            let opened = unsafe { shared.reservation.guard(offset..offset + page_bytes(), false) };
+            opened.expect("a guard page becomes a page again");
+        }
+        Ok(())
+    }
+
+    /// [`Arena::reset`].
+    pub(super) fn reset_checked(&mut self) {
+        let (shared, mut book) = (self.shared(), self.book().borrow_mut());
+        if let Err(overwritten) = self.end_blocks(&mut book) {
+            mark("a reset finds an overrun block");
+            // A second panic would abort, and hide the first one.
+            assert!(std::thread::panicking(), "{overwritten}");
+            return;
+        }
+        let guarded = shared.options.debug.guard_pages;
+        book.clear(!guarded);
+        if guarded {
+            // Each block has a chunk of its own there, and none is used again.
+            shared.after_return(give_back(shared, book.chunks.drain(1..)));
+        }
+        let memory: Vec<Range<usize>> = book.chunks.iter().map(|chunk| memory_of(shared, chunk)).collect();
+        memory.into_iter().for_each(|memory| book.put_free(memory));
+    }
+
+    /// The arena's death: its handle is not used afterwards.
+    pub(super) fn drop_checked(&mut self) {
+        let pointer = self.head().shared;
+        // SAFETY: the arena is still counted, so that the space lives.
+        let shared = unsafe { &*pointer };
+        let ended = self.end_blocks(&mut self.book().borrow_mut());
+        if let Err(overwritten) = ended {
+            // It keeps its memory, with the blocks and what they were written over with, to be looked at.
+            mark("an arena with an overrun block is leaked");
+            assert!(std::thread::panicking(), "{overwritten}");
+            return;
+        }
+        // SAFETY: `checked_head` leaked the box for this handle, and nothing of it is borrowed any more.
+        let checked = unsafe { Box::from_raw(self.head.cast::<Checked>().as_ptr()) };
+        let chunks = checked.book.into_inner().chunks;
+        let line = chunks[0].top - 1;
+        let idle_bytes = give_back(shared, chunks.into_iter());
+        // SAFETY: nothing of the space is used afterwards, and the arena counts as alive until here.
+        unsafe { super::leave(pointer, line, idle_bytes) };
+    }
+
+    /// [`Arena::statistics`]: all that is free counts as free blocks.
+    pub(super) fn statistics_checked(&self) -> ArenaStatistics {
+        let (book, line_bytes) = (self.book().borrow(), self.shared().shape.line_bytes());
+        let lines = |of: fn(&Chunk) -> u32| book.chunks.iter().map(|chunk| of(chunk) as usize * line_bytes).sum::<usize>();
+        let (deallocated_blocks, deallocated_bytes) = book.free();
+        let committed_bytes = lines(Chunk::committed_lines);
+        ArenaStatistics {
+            chunks: book.chunks.len(),
+            owned_bytes: lines(|chunk| chunk.lines),
+            committed_bytes,
+            used_bytes: committed_bytes - deallocated_bytes,
+            deallocated_bytes,
+            deallocated_blocks,
+            ..ArenaStatistics::default()
+        }
+    }
+}
+
+/// Returns chunks, and how much is idle then in the shard of those that has the most.
+fn give_back(shared: &Shared, chunks: impl Iterator<Item = Chunk>) -> usize {
+    let give = |chunk: Chunk| {
+        let mut held = shared.shards.of(chunk.top - chunk.lines).lock();
+        grow::give(&mut held, &chunk, shared);
+        held.idle_bytes()
+    };
+    chunks.map(give).max().unwrap_or(0)
 }

@@ -5,6 +5,7 @@
 //! down, is exact as a signed number, and being at least the floor is all there is to ask.
 
 mod allocator;
+mod book;
 pub mod free_blocks;
 mod grow;
 pub mod guarded;
@@ -48,22 +49,14 @@ unsafe impl Send for Arena {}
 impl Arena {
     pub(crate) fn new(space: &Space, growth: Growth) -> Result<Arena, Error> {
         let shared = &space.0;
-        let debug = shared.options.debug.any();
-        let beside = size_of::<Head>() + if debug { guarded::HEAD_BYTES } else { 0 };
-        let mut chunk = grow::take_first_chunk(shared, growth, beside)?;
+        let mut chunk = grow::take_first_chunk(shared, growth, size_of::<Head>())?;
         chunk.other = 0;
-        let end = shared.line_address(chunk.top);
-        // SAFETY: the chunk was just taken and is committed from its top for at least what is written here.
-        let head = unsafe {
-            head::write_chunk(end, &chunk);
-            let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
-            let floor = shared.line_address(chunk.top - chunk.committed_lines());
-            head.write(Head::new(Arc::as_ptr(shared), growth, &chunk, debug));
-            (*head).cursor.set(head.cast());
-            (*head).floor.set(floor);
-            NonNull::new_unchecked(head)
-        };
         let anchor = &shared.shards.of(chunk.top - chunk.lines).anchor;
+        let head = match shared.options.debug.any() {
+            true => guarded::checked_head(shared, growth, chunk),
+            // SAFETY: the chunk was just taken, with room for a head.
+            false => unsafe { write_head(shared, growth, &chunk) },
+        };
         if anchor.begin() {
             // The shard's count of the space, for all of its arenas. Nobody can drop it before it is there, because this arena
             // is one of them and is not handed out yet; until then `space` is a handle.
@@ -73,11 +66,7 @@ impl Arena {
                 std::mem::forget(count);
             }
         }
-        let arena = Arena { head };
-        if debug {
-            arena.begin_debug();
-        }
-        Ok(arena)
+        Ok(Arena { head })
     }
 
     #[inline(always)]
@@ -174,18 +163,13 @@ impl Arena {
     /// Ends all blocks at once and keeps the chunks, committed as they are, for what is allocated next.
     ///
     /// # Panics
-    /// Where debugging aids find a block that was overrun: nothing is reset then. While the thread unwinds already, that is all
+    /// Where debugging aids find a block that was overrun or written to after its end: nothing is reset then. While the thread unwinds already, that is all
     /// that happens; the arena keeps its blocks, and is leaked when it dies.
     pub fn reset(&mut self) {
-        let head = self.head();
-        if head.debug()
-            && let Err(overwritten) = self.end_debug()
-        {
-            mark("a reset finds an overrun block");
-            // A second panic would abort, and hide the first one.
-            assert!(std::thread::panicking(), "{overwritten}");
-            return;
+        if self.head().debug() {
+            return self.reset_checked();
         }
+        let head = self.head();
         // The list runs from the newest chunk to the oldest, the spare list the other way, so that they are used in the
         // same order again. The chunk with the head stays current.
         let (mut spare, mut top, mut first) = (head.spare.get(), head.current.get(), None);
@@ -202,13 +186,6 @@ impl Arena {
         }
         let chunk = first.expect("an arena has the chunk that its head lies in");
         self.write_chunk(&chunk);
-        if head.debug() && self.shared().options.debug.guard_pages {
-            // Each block has a chunk of its own there, and none is used again.
-            let idle_bytes = grow::return_chunks(self.shared(), [spare, 0]);
-            self.shared().after_return(idle_bytes);
-            spare = 0;
-            head.owned_lines.set(chunk.lines);
-        }
         head.spare.set(spare);
         head.current.set(chunk.top);
         head.chunks.set(1);
@@ -217,9 +194,6 @@ impl Arena {
         head.no_larger_free(0);
         head.cursor.set(self.head.as_ptr().cast());
         head.floor.set(self.true_floor(&chunk));
-        if head.debug() {
-            self.begin_debug();
-        }
     }
 
     /// The arena as a pointer, for C.
@@ -273,27 +247,51 @@ pub(crate) fn round_up(bytes: usize) -> usize {
     bytes.wrapping_add(WORD - 1) & !(WORD - 1)
 }
 
+/// Writes an arena's head into its first chunk, and the chunk's link.
+///
+/// # Safety
+/// The chunk was taken with room for a head and belongs to nobody else.
+unsafe fn write_head(shared: &Arc<Shared>, growth: Growth, chunk: &Chunk) -> NonNull<Head> {
+    let end = shared.line_address(chunk.top);
+    // SAFETY: the chunk is committed from its top for at least what is written here.
+    unsafe {
+        head::write_chunk(end, chunk);
+        let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
+        let floor = shared.line_address(chunk.top - chunk.committed_lines());
+        head.write(Head::new(Arc::as_ptr(shared), growth, chunk, false));
+        (*head).cursor.set(head.cast());
+        (*head).floor.set(floor);
+        NonNull::new_unchecked(head)
+    }
+}
+
+/// The end of an arena whose chunks went back: `line` is one of its first chunk's, `idle_bytes` what lies idle there now.
+///
+/// # Safety
+/// The arena was counted until here. The space may be gone afterwards.
+#[inline(always)]
+unsafe fn leave(pointer: *const Shared, line: u32, idle_bytes: usize) {
+    // SAFETY: the arena is still counted, so that the space lives.
+    let shared = unsafe { &*pointer };
+    shared.after_return(idle_bytes);
+    if shared.shards.of(line).anchor.end() {
+        // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
+        drop(unsafe { Arc::from_raw(pointer) });
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.head().debug()
-            && let Err(overwritten) = self.end_debug()
-        {
-            // What was written over may be a chunk's link as well; following it could give away what others use.
-            mark("an arena with an overrun block is leaked");
-            assert!(std::thread::panicking(), "{overwritten}");
-            return;
+        if self.head().debug() {
+            return self.drop_checked();
         }
         let (current, spare, pointer) = (self.head().current.get(), self.head().spare.get(), self.head().shared);
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
         let shared = unsafe { &*pointer };
         let line = (self.head.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2();
-        let anchor = &shared.shards.of(line as u32).anchor;
         let idle_bytes = grow::return_chunks(shared, [current, spare]);
-        shared.after_return(idle_bytes);
-        if anchor.end() {
-            // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
-            drop(unsafe { Arc::from_raw(pointer) });
-        }
+        // SAFETY: as above; nothing of the space is used afterwards.
+        unsafe { leave(pointer, line as u32, idle_bytes) };
     }
 }
 
