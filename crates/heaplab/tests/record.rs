@@ -94,6 +94,12 @@ fn the_program_behaves_as_ever_and_the_bundle_is_there() {
     let again = heaplab().args(["record", "-o"]).arg(&output).arg(&program).output().unwrap();
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("exists already"), "{}", text(&again.stderr));
+    for nothing in [&["record", "--force", "-o"][..], &["record", "--force", "--jvm-metaspace", "-o"]] {
+        let refused = heaplab().args(nothing).arg(&output).arg("/nonexistent/program").output().unwrap();
+        assert_eq!(refused.status.code(), Some(1));
+        let kept = Bundle::open(&output).map(|bundle| bundle.meta().events);
+        assert!(kept.is_ok_and(|events| events > 0), "nothing was recorded, so that the old recording stays");
+    }
     let forced = heaplab().args(["record", "--force", "--json", "-o"]).arg(&output).arg(&program).output().unwrap();
     assert_eq!(forced.status.code(), Some(7));
     let summary: serde_json::Value = serde_json::from_str(text(&forced.stderr).lines().last().unwrap()).unwrap();

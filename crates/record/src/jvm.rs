@@ -50,6 +50,8 @@ pub struct Options {
     pub command: Vec<OsString>,
     /// The bundle; neither it nor its spool may exist.
     pub output: PathBuf,
+    /// Replace a bundle of that name, once the new one is whole.
+    pub replace: bool,
     /// End when the started program has ended, although a JVM that it started runs on.
     pub detach_children: bool,
     /// Record JVMs that the program starts where it is `java` itself, too: then all of them mention the variable that they are asked by.
@@ -132,7 +134,7 @@ fn record_into(
     let session::Ended { pid, status, failed, strangers } = session.run(progress);
     let by_argument = is_java && !options.jvm_children;
     let missed = strangers.iter().map(|stranger| not_recorded(stranger, by_argument)).collect();
-    finish::finish(spool, &options.output, Some(Ending { pid, status, missed }), failed)
+    finish::finish(spool, &options.output, options.replace, Some(Ending { pid, status, missed }), failed)
 }
 
 /// What is said of a JVM that wrote no log.
@@ -155,8 +157,8 @@ fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
 ///
 /// # Errors
 /// It is no spool of a JVM's recording, there is nothing in it, or the bundle cannot be written.
-pub fn recover(spool: &Path, output: &Path) -> Result<Recorded, RecordError> {
-    let recorded = finish::finish(spool, output, None, None)?;
+pub fn recover(spool: &Path, output: &Path, replace: bool) -> Result<Recorded, RecordError> {
+    let recorded = finish::finish(spool, output, replace, None, None)?;
     let facts = Facts::read(spool)?;
     let absolute = std::path::absolute(spool).map_err(RecordError::io("cannot find", spool))?;
     let named = if facts.named.as_os_str().is_empty() { &absolute } else { &facts.named };
@@ -189,7 +191,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
         left(&spool, Facts::default(), "[5ns][7][1] Arena @0x0a0 (non-class sm): : made.");
-        let error = finish::finish(&spool, &output, Some(Ending { pid: 7, status: None, missed: Vec::new() }), None).unwrap_err();
+        let error = finish::finish(&spool, &output, false, Some(Ending { pid: 7, status: None, missed: Vec::new() }), None).unwrap_err();
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
         assert!(said.contains("as no known JDK writes them; the first: line 1") && said.contains("made"), "{said}");
@@ -217,11 +219,11 @@ mod tests {
         left(&spool, facts, "[5ns][7][1] Arena @0x0a0 (non-class sm): : born.");
         let mut program = Command::new("/bin/sh");
         let mut program = program.args(["-c", "read -r _"]).env(SPOOL_VARIABLE, &spool).stdin(Stdio::piped()).spawn().unwrap();
-        recover(&folder.path().join("by/x.spool"), &folder.path().join("one.heaplab")).unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("one.heaplab"), false).unwrap();
         assert!(pipe.join("log").is_symlink());
         drop(program.stdin.take());
         program.wait().unwrap();
-        recover(&folder.path().join("by/x.spool"), &folder.path().join("two.heaplab")).unwrap();
+        recover(&folder.path().join("by/x.spool"), &folder.path().join("two.heaplab"), false).unwrap();
         assert!(!pipe.exists());
     }
 }

@@ -3,7 +3,7 @@
 use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
 use crate::mark::spool_of;
-use heaplab_trace::bundle::META_FILE;
+use heaplab_trace::bundle::may_be_replaced;
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,34 +20,36 @@ pub fn output_of(spool: &Path) -> PathBuf {
     if spool.extension() == Some(OsStr::new("spool")) { spool.with_extension("") } else { spool.with_extension("heaplab") }
 }
 
-/// Makes sure that nothing stands at `output` or at its spool; with `force` what a recording left there is removed, and
-/// nothing else ever is.
+/// Makes sure that nothing stands at `output` or at its spool. With `force` an unfinished recording in the spool is removed;
+/// a bundle stays, to be replaced when the new one is whole, and nothing else ever is.
 pub fn clear(output: &Path, force: bool) -> Result<(), RecordError> {
     let spool = spool_of(output);
     if control::is_running(&spool) {
         return Err(RecordError::SpoolInUse(spool));
     }
-    if spool.symlink_metadata().is_ok() {
-        if !(force && (spool.join(CONTROL_FILE).exists() || is_empty(&spool))) {
-            return Err(RecordError::SpoolExists(spool));
-        }
+    let unfinished = spool.symlink_metadata().is_ok();
+    if unfinished && !(force && (spool.join(CONTROL_FILE).exists() || is_empty(&spool))) {
+        return Err(RecordError::SpoolExists(spool));
+    }
+    check_bundle(output, force)?;
+    if unfinished {
         fs::remove_dir_all(&spool).map_err(RecordError::io("cannot replace", &spool))?;
     }
-    clear_bundle(output, force)
+    Ok(())
 }
 
-/// The same for the bundle alone.
-pub fn clear_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
+/// Whether a bundle may be written at `output`: nothing stands there, or with `force` a bundle or an empty folder.
+pub fn check_bundle(output: &Path, force: bool) -> Result<(), RecordError> {
     if output.symlink_metadata().is_err() {
         return Ok(());
     }
     if !force {
         return Err(RecordError::Exists(output.to_owned()));
     }
-    if !(output.join(META_FILE).exists() || is_empty(output)) {
+    if !may_be_replaced(output) {
         return Err(RecordError::NotABundle(output.to_owned()));
     }
-    fs::remove_dir_all(output).map_err(RecordError::io("cannot replace", output))
+    Ok(())
 }
 
 fn is_empty(folder: &Path) -> bool {
@@ -81,11 +83,14 @@ mod tests {
         assert!(matches!(clear(&output, false), Err(RecordError::Exists(_))));
         assert!(matches!(clear(&output, true), Err(RecordError::NotABundle(_))));
         fs::write(output.join("meta.json"), b"{}").unwrap();
-        assert!(clear(&output, true).is_ok() && !output.exists());
+        assert!(clear(&output, true).is_ok() && output.join("thesis.txt").exists(), "it is replaced when the new one is whole");
         let spool = spool_of(&output);
         fs::create_dir(&spool).unwrap();
         fs::write(spool.join(CONTROL_FILE), b"").unwrap();
         assert!(matches!(clear(&output, false), Err(RecordError::SpoolExists(_))));
+        fs::remove_file(output.join("meta.json")).unwrap();
+        assert!(clear(&output, true).is_err() && spool.exists(), "a refusal removes nothing");
+        fs::write(output.join("meta.json"), b"{}").unwrap();
         assert!(clear(&output, true).is_ok() && !spool.exists());
     }
 }

@@ -168,10 +168,10 @@ impl Bundle {
                 found,
             });
         }
-        let unfinished = unfinished_name(&path)?;
+        let unfinished = hidden_name(&path, "unfinished")?;
         // One that an earlier process of this number left behind is nobody's.
         let _ = fs::remove_file(&unfinished);
-        let written = tables_codec::write_frames(&unfinished, &frames).and_then(|()| rename_finished(&unfinished, &path));
+        let written = tables_codec::write_frames(&unfinished, &frames).and_then(|()| rename_finished(&unfinished, &path, false));
         if written.is_err() {
             // The error that is returned says more than one about the remains.
             let _ = fs::remove_file(&unfinished);
@@ -229,6 +229,7 @@ pub struct BundleWriter {
     path: PathBuf,
     folder: Unfinished,
     events: EventWriter<BufWriter<File>>,
+    replaces: bool,
 }
 
 /// The folder being written; removed unless it was given its name.
@@ -249,12 +250,26 @@ impl BundleWriter {
         if path.symlink_metadata().is_ok() {
             return Err(TraceError::Io { path: path.into(), action: "create a bundle", source: taken });
         }
-        let folder = Unfinished(unfinished_name(path)?);
+        BundleWriter::begin(path, false)
+    }
+
+    /// As [`BundleWriter::create`], but a bundle or an empty folder at `path` is replaced: it stays what it is until the new
+    /// one is whole, whatever happens before. Fails where something else is there.
+    pub fn replace(path: &Path) -> Result<BundleWriter, TraceError> {
+        if path.symlink_metadata().is_ok() && !may_be_replaced(path) {
+            let other = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "what stands there is no bundle; choose another name");
+            return Err(TraceError::Io { path: path.into(), action: "replace a bundle", source: other });
+        }
+        BundleWriter::begin(path, true)
+    }
+
+    fn begin(path: &Path, replaces: bool) -> Result<BundleWriter, TraceError> {
+        let folder = Unfinished(hidden_name(path, "unfinished")?);
         fs::create_dir(&folder.0).map_err(TraceError::io(&folder.0, "create the folder"))?;
         let file = folder.0.join(EVENTS_FILE);
         let out = File::create_new(&file).map_err(TraceError::io(&file, "create"))?;
         let events = EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
-        Ok(BundleWriter { path: path.into(), folder, events })
+        Ok(BundleWriter { path: path.into(), folder, events, replaces })
     }
 
     /// Writes no addresses, which nothing but a check of the order needs and which compress worst. Call it before the first event.
@@ -276,7 +291,7 @@ impl BundleWriter {
 
     /// As [`BundleWriter::finish`]; gives the sizes of the event columns, for measurements.
     pub fn finish_measured(self, tables: &Tables, mut meta: Meta) -> Result<Vec<RowGroup>, TraceError> {
-        let BundleWriter { path, folder, events } = self;
+        let BundleWriter { path, folder, events, replaces } = self;
         let file = folder.0.join(EVENTS_FILE);
         let (out, groups, counts) = events.finish().map_err(TraceError::io(&file, "write"))?;
         let out = out.into_inner().map_err(|error| TraceError::io(&file, "write")(error.into_error()))?;
@@ -292,24 +307,41 @@ impl BundleWriter {
         let mut text = serde_json::to_vec_pretty(&meta).map_err(|error| TraceError::io(&file, "write")(error.into()))?;
         text.push(b'\n');
         fs::write(&file, text).map_err(TraceError::io(&file, "write"))?;
-        rename_finished(&folder.0, &path)?;
+        rename_finished(&folder.0, &path, replaces)?;
         Ok(groups)
     }
 }
 
+/// Whether what stands at `path` is a bundle or an empty folder: nothing else is ever replaced.
+pub fn may_be_replaced(path: &Path) -> bool {
+    let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
+    path.join(META_FILE).exists() || is_empty()
+}
+
 /// A hidden name beside `path`, with the process's number so that two writers do not meet.
-fn unfinished_name(path: &Path) -> Result<PathBuf, TraceError> {
+fn hidden_name(path: &Path, what: &str) -> Result<PathBuf, TraceError> {
     let nameless = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
     let name = path.file_name().ok_or_else(nameless).map_err(TraceError::io(path, "create a bundle"))?;
     let mut hidden = OsString::from(".");
     hidden.push(name);
-    hidden.push(format!(".unfinished-{}", std::process::id()));
+    hidden.push(format!(".{what}-{}", std::process::id()));
     Ok(path.with_file_name(hidden))
 }
 
-/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced where it is empty.
-fn rename_finished(from: &Path, to: &Path) -> Result<(), TraceError> {
-    fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"))
+/// Renames what is finished to its name. A folder that appeared there meanwhile is only replaced where it is empty, or where
+/// that was asked for.
+fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceError> {
+    let name = || fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name"));
+    if !(replaces && to.symlink_metadata().is_ok()) {
+        return name();
+    }
+    let old = hidden_name(to, "replaced")?;
+    fs::rename(to, &old).map_err(TraceError::io(to, "set aside the old bundle"))?;
+    name().inspect_err(|_| {
+        // Back to where it was; where even that fails, it stays under its hidden name.
+        let _ = fs::rename(&old, to);
+    })?;
+    fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
 }
 
 impl EventSink for BundleWriter {

@@ -146,8 +146,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     for process in &recorded.unrecorded {
         eprintln!("heaplab: note: {} (process {}) was not recorded: it {}", process.executable.display(), process.pid, process.reason);
     }
-    output::clear_bundle(&output, args.force)?;
-    let options = finish::Options { index: Some(recorded.index.clone()), ..args.contents.options() };
+    let options = finish::Options { index: Some(recorded.index.clone()), replace: args.force, ..args.contents.options() };
     let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet, keep_spool: false };
     let finished = recording::finish(&finishing)?;
     recording::report(&finished, Some(&recorded), args.json)?;
@@ -164,7 +163,7 @@ fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
     let (command, detach_children, jvm_children) = (args.command.clone(), args.detach_children, args.jvm_children);
-    let options = heaplab_record::jvm::Options { command, output, detach_children, jvm_children };
+    let options = heaplab_record::jvm::Options { command, output, replace: args.force, detach_children, jvm_children };
     let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
         bar.set_message(format!(
             "recording: {}, {} lines of log ({})",

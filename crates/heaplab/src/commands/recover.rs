@@ -2,7 +2,7 @@
 
 use super::recording::{self, Finishing};
 use anyhow::{Result, bail};
-use heaplab_record::{control, jvm, mark::spool_of, output};
+use heaplab_record::{control, finish::Options, jvm, mark::spool_of, output};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -43,9 +43,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if !spool.is_dir() {
         bail!("there is no spool {}: a recording that was finished has none", spool.display());
     }
-    output::clear_bundle(&output, args.force)?;
+    output::check_bundle(&output, args.force)?;
     if jvm::is_spool(&spool) {
-        let recorded = jvm::recover(&spool, &output)?;
+        let recorded = jvm::recover(&spool, &output, args.force)?;
         if !args.keep_spool {
             output::discard_spool(&spool)?;
         }
@@ -53,7 +53,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let quiet = args.json || !std::io::stderr().is_terminal();
-    let finished = recording::finish(&Finishing { spool, output, options: args.contents.options(), quiet, keep_spool: args.keep_spool })?;
+    let finished = recording::finish(&Finishing {
+        spool,
+        output,
+        options: Options { replace: args.force, ..args.contents.options() },
+        quiet,
+        keep_spool: args.keep_spool,
+    })?;
     recording::report(&finished, None, args.json)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -76,14 +76,17 @@ pub struct Options {
     pub symbols: Option<heaplab_symbols::Options>,
     /// Keep the blocks' addresses.
     pub addresses: bool,
+    /// Replace a bundle of that name, once the new one is whole.
+    pub replace: bool,
     /// Where everything is in the spool, as who has just written it knows; `None`: it is read for that.
     pub index: Option<Index>,
 }
 
-/// Finishes the spool into a bundle at `output`, which must not exist.
+/// Finishes the spool into a bundle at `output`, which must not exist unless it is to be replaced.
 pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<Finished, RecordError> {
     let files = Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
-    let mut writer = BundleWriter::create(output)?;
+    let begin = if options.replace { BundleWriter::replace } else { BundleWriter::create };
+    let mut writer = begin(output)?;
     if !options.addresses {
         writer.leave_out_addresses();
     }

@@ -26,15 +26,22 @@ pub struct Ending {
     pub missed: Vec<String>,
 }
 
-/// Finishes `spool` into a bundle at `output`, which must not exist.
-pub fn finish(spool: &Path, output: &Path, ending: Option<Ending>, spool_failed: Option<String>) -> Result<Recorded, RecordError> {
+/// Finishes `spool` into a bundle at `output`, which must not exist unless it is to be replaced.
+pub fn finish(
+    spool: &Path,
+    output: &Path,
+    replace: bool,
+    ending: Option<Ending>,
+    spool_failed: Option<String>,
+) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
     let (origin_ns, clock) = clock(spool)?;
     let marks = mark::read(spool).into_iter().map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid });
     let log = import::Options { name: PathBuf::from(format!("the log of {}", facts.command.join(" "))), lenient: true };
     let mut importer = Importer::new(&log).recorded(origin_ns, marks.collect());
     let kept = |source: TraceError| RecordError::Finish { spool: spool.to_owned(), source: Box::new(source) };
-    let mut writer = BundleWriter::create(output).map_err(kept)?;
+    let begin = if replace { BundleWriter::replace } else { BundleWriter::create };
+    let mut writer = begin(output).map_err(kept)?;
     let mut number = 0;
     let damage = spool::read(spool, |line, whole| {
         number += 1;

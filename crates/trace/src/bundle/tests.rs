@@ -212,6 +212,27 @@ fn a_name_that_is_taken_is_refused() {
 }
 
 #[test]
+fn a_bundle_is_replaced_when_the_new_one_is_whole_and_nothing_else_ever_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.heaplab");
+    let program = |path: &Path| Bundle::open(path).unwrap().meta().program.clone();
+    let named = |program: &str| Meta { program: program.into(), ..Meta::default() };
+    BundleWriter::replace(&path).unwrap().finish(&Tables::default(), named("old")).unwrap();
+    drop(BundleWriter::replace(&path).unwrap());
+    assert_eq!(program(&path), "old", "an unfinished one replaces nothing");
+    let writer = BundleWriter::replace(&path).unwrap();
+    assert_eq!(program(&path), "old");
+    writer.finish(&Tables::default(), named("new")).unwrap();
+    assert_eq!(program(&path), "new");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing stays beside it");
+    let precious = folder.path().join("precious");
+    std::fs::create_dir(&precious).unwrap();
+    std::fs::write(precious.join("thesis.txt"), b"...").unwrap();
+    let error = BundleWriter::replace(&precious).unwrap_err().to_string();
+    assert!(error.contains("no bundle"), "{error}");
+}
+
+#[test]
 fn frames_are_replaced_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
     let mut bundle = written(folder.path(), &[]);
