@@ -345,7 +345,7 @@ fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceEr
 }
 
 impl EventSink for BundleWriter {
-    #[inline]
+    #[inline(always)]
     fn push(&mut self, event: &Event) -> Result<(), TraceError> {
         self.events.push(event).map_err(|source| TraceError::Io { path: self.folder.0.join(EVENTS_FILE), action: "write", source })
     }

@@ -9,14 +9,14 @@ use crate::parquet::write::{ColumnWriter, FileWriter, Squeeze};
 use crate::{Event, Flags, Op};
 use std::io::Write;
 
-/// Events whose columns are gathered at once: what stays in the nearest cache (20 KiB of 32). A power of two, a multiple of 8.
+/// Events whose columns are gathered at once: what stays in the nearest cache (15 KiB of 32). A power of two, a multiple of 64.
 const BATCH: usize = 256;
 
 /// Collects events into pages.
 #[derive(Debug)]
 pub struct EventWriter<W: Write> {
     file: FileWriter<W>,
-    batch: Vec<Event>,
+    batch: Box<Batch>,
     page: Vec<Gathered>,
     page_rows: usize,
     counts: Counts,
@@ -40,14 +40,14 @@ impl<W: Write> EventWriter<W> {
     pub fn new(out: W) -> std::io::Result<EventWriter<W>> {
         let file = FileWriter::new(out, &COLUMNS)?;
         let page = COLUMNS.iter().map(|_| Gathered::default()).collect();
-        Ok(EventWriter { file, batch: Vec::with_capacity(BATCH), page, page_rows: 0, counts: Counts::default(), addresses: true })
+        Ok(EventWriter { file, batch: Box::default(), page, page_rows: 0, counts: Counts::default(), addresses: true })
     }
 
-    /// Takes the next event.
-    #[inline]
+    /// Takes the next event. Where it is known what kind of event comes, most of this is known as well.
+    #[inline(always)]
     pub fn push(&mut self, event: &Event) -> std::io::Result<()> {
-        self.batch.push(*event);
-        if self.batch.len() == BATCH { self.gather() } else { Ok(()) }
+        self.batch.push(event, self.addresses);
+        if self.batch.rows == BATCH { self.gather() } else { Ok(()) }
     }
 
     /// From here on, no addresses.
@@ -57,25 +57,24 @@ impl<W: Write> EventWriter<W> {
 
     /// Whether no event was taken so far.
     pub fn is_empty(&self) -> bool {
-        self.counts.events == 0 && self.batch.is_empty()
+        self.counts.events == 0 && self.batch.rows == 0
     }
 
-    /// Takes the batch apart into columns.
+    /// Adds the batch to the columns.
+    #[inline(never)]
     fn gather(&mut self) -> std::io::Result<()> {
-        if self.batch.is_empty() {
+        let rows = self.batch.rows;
+        if rows == 0 {
             return Ok(());
         }
-        let mut spread = Spread::of(&self.batch);
-        if !self.addresses {
-            spread.varies.address = 0;
-        }
-        self.counts.events += self.batch.len() as u64;
-        self.counts.objects += spread.births;
+        let spread = Spread::of(&self.batch);
+        self.counts.events += rows as u64;
+        self.counts.objects += self.batch.births;
         self.counts.end_ns = self.counts.end_ns.max(spread.end_ns);
         for (column, gathered) in COLUMNS.iter().zip(&mut self.page) {
             gather_column(column.name, &self.batch, &spread, gathered);
         }
-        self.page_rows += self.batch.len();
+        self.page_rows += rows;
         self.batch.clear();
         if self.page_rows >= PAGE_ROWS { self.flush() } else { Ok(()) }
     }
@@ -98,46 +97,178 @@ impl<W: Write> EventWriter<W> {
     }
 }
 
-/// Which fields vary within a batch: most columns of most batches hold one value.
+/// Events until there are enough for a look at each column: field by field, those that have few values in one word.
+#[derive(Debug)]
+struct Batch {
+    rows: usize,
+    /// The operations among them, as a set.
+    ops: u16,
+    births: u64,
+    /// See [`head_of`].
+    head: [u64; BATCH],
+    /// Process, and thread above it.
+    who: [u64; BATCH],
+    time_ns: [u64; BATCH],
+    object: Sparse,
+    size: Sparse,
+    usable: Sparse,
+    stack: Sparse,
+    address: Sparse,
+    /// What recordings of malloc do not have, zero unless `has_rare`.
+    rare: [Rare; BATCH],
+    has_rare: bool,
+}
+
+/// A column that not every row has a value in.
+#[derive(Debug)]
+struct Sparse {
+    values: [u64; BATCH],
+    filled: usize,
+    present: Rows,
+}
+
+/// Fields that few kinds of workload have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Rare {
+    arena: u32,
+    collection: u32,
+    field: u32,
+    target: u64,
+    /// The object, where such a field or a mark says what it is.
+    object: u64,
+}
+
+impl Default for Sparse {
+    fn default() -> Sparse {
+        Sparse { values: [0; BATCH], filled: 0, present: NO_ROWS }
+    }
+}
+
+impl Sparse {
+    #[inline(always)]
+    fn put(&mut self, row: usize, present: bool, value: u64) {
+        if present {
+            self.values[self.filled & (BATCH - 1)] = value;
+            self.filled += 1;
+            self.present[row / 64] |= 1 << (row % 64);
+        }
+    }
+
+    fn clear(&mut self) {
+        (self.filled, self.present) = (0, NO_ROWS);
+    }
+}
+
+impl Default for Batch {
+    fn default() -> Batch {
+        let (none, rare) = ([0; BATCH], [Rare::default(); BATCH]);
+        let [object, size, usable, stack, address] = std::array::from_fn(|_| Sparse::default());
+        Batch {
+            rows: 0,
+            ops: 0,
+            births: 0,
+            head: none,
+            who: none,
+            time_ns: none,
+            object,
+            size,
+            usable,
+            stack,
+            address,
+            rare,
+            has_rare: false,
+        }
+    }
+}
+
+impl Batch {
+    /// Adds an event. There is room.
+    #[inline(always)]
+    fn push(&mut self, event: &Event, addresses: bool) {
+        let (row, op) = (self.rows & (BATCH - 1), event.op as u64);
+        self.ops |= 1 << op;
+        self.births += u64::from(is(op, ALLOCS) && event.counts());
+        self.head[row] = head_of(event);
+        self.who[row] = u64::from(event.process) | u64::from(event.thread) << 32;
+        self.time_ns[row] = event.time_ns;
+        // A failed allocation: no object came of it.
+        let born_nothing = is(op, ALLOCS) && event.has(Flags::FAILED);
+        self.object.put(row, is(op, WITH_OBJECT) && !born_nothing, event.object);
+        self.size.put(row, is(op, WITH_SIZE), event.size);
+        self.usable.put(row, event.usable != 0, event.usable);
+        self.stack.put(row, event.stack != 0, event.stack.into());
+        self.address.put(row, addresses && event.address != 0, event.address);
+        let rare = Rare { arena: event.arena, collection: event.collection, field: event.field, target: event.target, object: 0 };
+        if rare != Rare::default() || is(op, MARKS) {
+            self.add_rare(row, rare, event.object);
+        }
+        self.rows += 1;
+    }
+
+    #[cold]
+    fn add_rare(&mut self, row: usize, rare: Rare, object: u64) {
+        self.rare[row] = Rare { object, ..rare };
+        self.has_rare = true;
+    }
+
+    fn clear(&mut self) {
+        (self.rows, self.ops, self.births) = (0, 0, 0);
+        [&mut self.object, &mut self.size, &mut self.usable, &mut self.stack, &mut self.address].into_iter().for_each(Sparse::clear);
+        if std::mem::take(&mut self.has_rare) {
+            self.rare.fill(Rare::default());
+        }
+    }
+}
+
+const FAMILY_AT: u32 = 8;
+const ORIGIN_AT: u32 = 16;
+const ALIGN_AT: u32 = 24;
+const FLAGS_AT: u32 = 32;
+
+/// Operation, family, origin, log2 of the alignment, a byte each; then the flags.
+#[inline(always)]
+const fn head_of(event: &Event) -> u64 {
+    event.op as u64
+        | (event.family as u64) << FAMILY_AT
+        | (event.origin as u64) << ORIGIN_AT
+        | (event.align_log2 as u64) << ALIGN_AT
+        | (event.flags.0 as u64) << FLAGS_AT
+}
+
+/// A set of a batch's rows.
+type Rows = [u64; BATCH / 64];
+const NO_ROWS: Rows = [0; BATCH / 64];
+
+/// The rows for which that is so.
+#[inline(always)]
+fn rows_where(rows: usize, is_so: impl Fn(usize) -> bool) -> Rows {
+    let mut set = NO_ROWS;
+    for row in 0..rows.min(BATCH) {
+        set[row / 64] |= u64::from(is_so(row)) << (row % 64);
+    }
+    set
+}
+
+/// What holds for a batch as a whole: most columns of most batches hold one value.
 #[derive(Debug)]
 struct Spread {
-    /// For fields that are mostly zero their bits in any event, for others the bits in which some event differs from the first.
-    varies: Event,
-    op: u16,
-    flags: u16,
-    origin: u8,
-    family: u8,
-    births: u64,
+    /// Bits of the heads that are set in some row.
+    any: u64,
+    /// Bits of the heads and of `who` in which some row differs from the first.
+    head_varies: u64,
+    who_varies: u64,
     end_ns: u64,
 }
 
 impl Spread {
-    fn of(batch: &[Event]) -> Spread {
-        let first = &batch[0];
-        let mut spread = Spread { varies: Event::default(), op: 0, flags: 0, origin: 0, family: 0, births: 0, end_ns: 0 };
-        let varies = &mut spread.varies;
-        for event in batch {
-            spread.op |= 1 << event.op as u16;
-            spread.flags |= event.flags.0;
-            spread.family |= event.family as u8 ^ first.family as u8;
-            spread.origin |= event.origin as u8;
-            varies.align_log2 |= event.align_log2;
-            varies.process |= event.process ^ first.process;
-            varies.thread |= event.thread ^ first.thread;
-            varies.stack |= event.stack;
-            varies.arena |= event.arena ^ first.arena;
-            varies.collection |= event.collection;
-            varies.address |= event.address;
-            varies.usable |= event.usable;
-            spread.births += u64::from(event.op == Op::Alloc && event.counts());
-            spread.end_ns = spread.end_ns.max(event.time_ns);
+    fn of(batch: &Batch) -> Spread {
+        let (heads, who, times) = (&batch.head[..batch.rows], &batch.who[..batch.rows], &batch.time_ns[..batch.rows]);
+        Spread {
+            any: heads.iter().fold(0, |any, head| any | head),
+            head_varies: heads.iter().fold(0, |varies, head| varies | (head ^ heads[0])),
+            who_varies: who.iter().fold(0, |varies, each| varies | (each ^ who[0])),
+            end_ns: times.iter().copied().max().unwrap_or(0),
         }
-        spread
-    }
-
-    /// Whether an operation of this set is among them.
-    fn any(&self, set: u16) -> bool {
-        self.op & set != 0
     }
 }
 
@@ -152,56 +283,58 @@ const fn ops<const N: usize>(ops: [Op; N]) -> u16 {
     set
 }
 
+const _: () = assert!(Op::ALL.len() <= 16);
+const ALLOCS: u16 = ops([Op::Alloc]);
 const WITH_OBJECT: u16 = ops([Op::Alloc, Op::Free, Op::Realloc, Op::UsableSizeRead, Op::Promote, Op::Reference]);
 const WITH_SIZE: u16 = ops([Op::Alloc, Op::Realloc]);
 const COLLECTIONS: u16 = ops([Op::CollectBegin, Op::CollectEnd]);
 const REFERENCES: u16 = ops([Op::Reference]);
 const MARKS: u16 = ops([Op::Mark]);
 
-const fn is(event: &Event, set: u16) -> bool {
-    set >> (event.op as u16) & 1 == 1
+const fn is(head: u64, set: u16) -> bool {
+    set >> (head & 15) & 1 == 1
 }
 
-/// A failed allocation: no object came of it.
-fn born_nothing(event: &Event) -> bool {
-    event.op == Op::Alloc && event.has(Flags::FAILED)
-}
-
-fn gather_column(name: &str, batch: &[Event], spread: &Spread, to: &mut Gathered) {
-    let varies = &spread.varies;
+fn gather_column(name: &str, batch: &Batch, spread: &Spread, to: &mut Gathered) {
+    let (rows, heads, rare) = (batch.rows, &batch.head, &batch.rare);
+    // Rows of these operations; none where none are among them.
+    let of = |set: u16| if batch.ops & set == 0 { NO_ROWS } else { rows_where(rows, |row| is(heads[row], set)) };
+    let byte = |row: usize, at: u32| heads[row] >> at & 0xff;
+    let byte_is_there = |at: u32| if spread.any >> at & 0xff == 0 { NO_ROWS } else { rows_where(rows, |row| byte(row, at) != 0) };
+    let mut flag = |flag: Flags| {
+        let bit = FLAGS_AT + flag.0.trailing_zeros();
+        to.required(rows, spread.head_varies >> bit & 1 != 0, |row| heads[row] >> bit & 1);
+    };
     match name {
-        "op" => to.required(batch, !spread.op.is_power_of_two(), |event| event.op as u64),
-        "object" => to.optional(batch, true, |event| (is(event, WITH_OBJECT) && !born_nothing(event), event.object)),
-        "size" => to.optional(batch, spread.any(WITH_SIZE), |event| (is(event, WITH_SIZE), event.size)),
-        "usable" => to.optional(batch, varies.usable != 0, |event| (event.usable != 0, event.usable)),
-        "alignment" => {
-            let alignment = |event: &Event| 1u64.wrapping_shl(event.align_log2.into());
-            to.optional(batch, varies.align_log2 != 0, |event| (event.align_log2 != 0, alignment(event)));
-        }
-        "zeroed" => to.flag(batch, spread, Flags::ZEROED),
-        "moved" => to.flag(batch, spread, Flags::MOVED),
-        "failed" => to.flag(batch, spread, Flags::FAILED),
-        "inherited" => to.flag(batch, spread, Flags::INHERITED),
-        "direct_to_old" => to.flag(batch, spread, Flags::DIRECT_TO_OLD),
-        "family" => to.required(batch, spread.family != 0, |event| event.family as u64),
-        "process" => to.required(batch, varies.process != 0, |event| event.process.into()),
-        "thread" => to.required(batch, varies.thread != 0, |event| event.thread.into()),
-        "stack" => to.optional(batch, varies.stack != 0, |event| (event.stack != 0, event.stack.into())),
-        "arena" => to.required(batch, varies.arena != 0, |event| event.arena.into()),
-        "time_ns" => to.required(batch, true, |event| event.time_ns),
-        "address" => to.optional(batch, varies.address != 0, |event| (event.address != 0, event.address)),
-        "origin" => to.optional(batch, spread.origin != 0, |event| (event.origin as u8 != 0, event.origin as u64)),
+        "op" => to.required(rows, spread.head_varies & 15 != 0, |row| heads[row] & 15),
+        "object" => to.sparse(rows, &batch.object),
+        "size" => to.sparse(rows, &batch.size),
+        "usable" => to.sparse(rows, &batch.usable),
+        "alignment" => to.optional(rows, &byte_is_there(ALIGN_AT), |row| 1_u64.wrapping_shl(byte(row, ALIGN_AT) as u32)),
+        "zeroed" => flag(Flags::ZEROED),
+        "moved" => flag(Flags::MOVED),
+        "failed" => flag(Flags::FAILED),
+        "inherited" => flag(Flags::INHERITED),
+        "direct_to_old" => flag(Flags::DIRECT_TO_OLD),
+        "family" => to.required(rows, spread.head_varies >> FAMILY_AT & 0xff != 0, |row| byte(row, FAMILY_AT)),
+        "process" => to.required(rows, spread.who_varies as u32 != 0, |row| batch.who[row] & 0xffff_ffff),
+        "thread" => to.required(rows, spread.who_varies >> 32 != 0, |row| batch.who[row] >> 32),
+        "stack" => to.sparse(rows, &batch.stack),
+        "arena" => to.required(rows, batch.has_rare, |row| rare[row].arena.into()),
+        "time_ns" => to.required(rows, true, |row| batch.time_ns[row]),
+        "address" => to.sparse(rows, &batch.address),
+        "origin" => to.optional(rows, &byte_is_there(ORIGIN_AT), |row| byte(row, ORIGIN_AT)),
         "collection" => {
-            let any = varies.collection != 0 || spread.any(COLLECTIONS);
-            to.optional(batch, any, |event| (is(event, COLLECTIONS) || event.collection != 0, event.collection.into()));
+            let named = if batch.has_rare { rows_where(rows, |row| rare[row].collection != 0) } else { NO_ROWS };
+            let both = of(COLLECTIONS);
+            to.optional(rows, &std::array::from_fn(|word| named[word] | both[word]), |row| rare[row].collection.into());
         }
-        "field" => to.optional(batch, spread.any(REFERENCES), |event| (is(event, REFERENCES), event.field.into())),
-        "target" => to.optional(batch, spread.any(REFERENCES), |event| (is(event, REFERENCES), event.target)),
-        "mark" => to.optional(batch, spread.any(MARKS), |event| (is(event, MARKS), event.object)),
+        "field" => to.optional(rows, &of(REFERENCES), |row| rare[row].field.into()),
+        "target" => to.optional(rows, &of(REFERENCES), |row| rare[row].target),
+        "mark" => to.optional(rows, &of(MARKS), |row| rare[row].object),
         other => unreachable!("column {other} has no field"),
     }
 }
-
 fn write_column(index: usize, from: &mut Gathered, column: &mut ColumnWriter, squeeze: &mut Squeeze) -> std::io::Result<()> {
     let Column { name, kind, optional, .. } = COLUMNS[index];
     let rows = from.rows;
@@ -291,40 +424,36 @@ impl Gathered {
         self.bits.resize(self.bits.len() + rows.div_ceil(8), byte);
     }
 
-    fn required(&mut self, batch: &[Event], varies: bool, value: impl Fn(&Event) -> u64) {
+    fn required(&mut self, rows: usize, varies: bool, value: impl Fn(usize) -> u64) {
         if !varies {
-            return self.same(Cell::Value(value(&batch[0])), batch.len());
+            return self.same(Cell::Value(value(0)), rows);
         }
         self.write_out();
-        self.values.extend(batch.iter().map(value));
-        self.rows += batch.len();
+        self.values.extend((0..rows).map(value));
+        self.rows += rows;
     }
 
-    fn flag(&mut self, batch: &[Event], spread: &Spread, flag: Flags) {
-        if spread.flags & flag.0 == 0 {
-            return self.same(Cell::Value(0), batch.len());
+    /// The rows of `present` have a value; few of a column have.
+    fn optional(&mut self, rows: usize, present: &Rows, value: impl Fn(usize) -> u64) {
+        if *present == NO_ROWS {
+            return self.same(Cell::Null, rows);
         }
-        self.required(batch, true, |event| u64::from(event.has(flag)));
+        let mut sparse = Sparse::default();
+        for row in 0..rows {
+            sparse.put(row, present[row / 64] >> (row % 64) & 1 == 1, value(row));
+        }
+        self.sparse(rows, &sparse);
     }
 
-    fn optional(&mut self, batch: &[Event], any: bool, value: impl Fn(&Event) -> (bool, u64)) {
-        if !any {
-            return self.same(Cell::Null, batch.len());
+    fn sparse(&mut self, rows: usize, column: &Sparse) {
+        if column.filled == 0 {
+            return self.same(Cell::Null, rows);
         }
         self.write_out();
-        let (mut kept, mut filled) = ([0; BATCH], 0);
-        for eight in batch.chunks(8) {
-            let mut byte = 0;
-            for (index, event) in eight.iter().enumerate() {
-                // Written always, kept only where present: no branch on what alternates.
-                let (present, value) = value(event);
-                kept[filled & (BATCH - 1)] = value;
-                filled += usize::from(present);
-                byte |= u8::from(present) << index;
-            }
-            self.bits.push(byte);
+        self.values.extend_from_slice(&column.values[..column.filled]);
+        for (place, word) in column.present.iter().enumerate() {
+            self.bits.extend_from_slice(&word.to_le_bytes()[..rows.saturating_sub(place * 64).div_ceil(8).min(8)]);
         }
-        self.values.extend_from_slice(&kept[..filled]);
-        self.rows += batch.len();
+        self.rows += rows;
     }
 }
