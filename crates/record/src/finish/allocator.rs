@@ -34,7 +34,7 @@ pub fn name(tables: &Tables) -> String {
 /// The version in glibc's banner ("... stable release version 2.36.").
 fn glibc_version(library: &[u8]) -> Option<String> {
     const BANNER: &[u8] = b" release version ";
-    let at = library.windows(BANNER.len()).position(|window| window == BANNER)? + BANNER.len();
+    let at = memchr::memmem::find(library, BANNER)? + BANNER.len();
     let rest = library[at..].split(|byte| !byte.is_ascii_digit() && *byte != b'.').next()?;
     let version = std::str::from_utf8(rest).ok()?.trim_end_matches('.');
     (!version.is_empty()).then(|| version.to_owned())
