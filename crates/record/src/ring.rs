@@ -225,7 +225,7 @@ pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(Change)
                     break Parsed::Damaged;
                 }
                 let record = birth(Kind::Alloc, false, stamp, [*block, *size, *extra]);
-                encoder.push(&record);
+                encoder.alloc(&record);
                 each(Change { gone: 0, born: record.address, size: *size });
                 rest = after;
             }

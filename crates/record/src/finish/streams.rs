@@ -7,7 +7,7 @@ use crate::discover;
 use crate::ring::{self, Part, Ring, TAKE_WORDS};
 use crate::spool::block::RingId;
 use crate::spool::reader::{BlockPlace, SpoolFile};
-use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record};
+use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record, TakeShort};
 use heaplab_recorder::layout;
 use std::path::{Path, PathBuf};
 
@@ -43,6 +43,37 @@ pub struct Stream {
     nodes: Vec<Option<Box<[u32; PAGE_NODES]>>>,
 }
 
+/// Where a stream is in its block.
+#[derive(Debug)]
+pub struct Cursor {
+    /// As [`Stream::current`].
+    pub record: Record,
+    /// As [`Stream::key`].
+    pub key: u64,
+    decoder: Decoder,
+    padded: Vec<u8>,
+    length: usize,
+}
+
+impl Cursor {
+    /// As [`Decoder::run_short`] for the records behind this one. This one stays as it is; [`Cursor::advance`] leads to what was not taken.
+    #[inline(always)]
+    pub fn run_short<T: TakeShort>(&mut self, each: &mut T) -> Result<(), T::Error> {
+        self.decoder.run_short(&self.padded, self.length, each)
+    }
+
+    /// Goes on to the block's next record; whether there is one that can be read.
+    pub fn advance(&mut self) -> bool {
+        let Ok(Some(record)) = self.decoder.next(&self.padded, self.length) else { return false };
+        self.record = record;
+        // As in `Stream::advance`.
+        if record.kind != Kind::Node {
+            self.key = self.key.max(record.stamp);
+        }
+        true
+    }
+}
+
 /// Numbers of a page.
 const PAGE_NODES: usize = 1024;
 
@@ -65,11 +96,11 @@ impl Stream {
     }
 
     /// Goes on to the next record; whether there is one.
-    #[inline]
     pub fn advance(&mut self, files: &Files) -> bool {
         loop {
-            match self.decoder.next_into(&self.padded, self.length, &mut self.current) {
-                Ok(true) => {
+            match self.decoder.next(&self.padded, self.length) {
+                Ok(Some(record)) => {
+                    self.current = record;
                     // The order within a ring is certain; stamps of a thread that moved between processors might not be.
                     // A node is not an event: it may be defined at any time before the event that needs it.
                     if self.current.kind != Kind::Node {
@@ -77,7 +108,7 @@ impl Stream {
                     }
                     return true;
                 }
-                Ok(false) => {}
+                Ok(None) => {}
                 Err(damage) => self.damage = Some(damage.to_string()),
             }
             if !self.refill(files) {
@@ -85,6 +116,18 @@ impl Stream {
                 return false;
             }
         }
+    }
+
+    /// What reading on needs, for who reads many records at once; [`Stream::put_back`] takes it back.
+    #[inline]
+    pub fn take_out(&mut self) -> Cursor {
+        Cursor { record: self.current, key: self.key, decoder: self.decoder, padded: std::mem::take(&mut self.padded), length: self.length }
+    }
+
+    /// The stream is where `cursor` is.
+    #[inline]
+    pub fn put_back(&mut self, cursor: Cursor) {
+        (self.current, self.key, self.decoder, self.padded) = (cursor.record, cursor.key, cursor.decoder, cursor.padded);
     }
 
     /// The row of `stacks` that the ring calls `node` now; `None` where that was never said.

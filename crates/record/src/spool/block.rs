@@ -16,7 +16,7 @@ pub enum BlockKind {
     /// One JSON object: see [`super::note::Note`].
     Note = 2,
     /// Records of one ring, in order.
-    Records = 3,
+    Records = 4,
 }
 
 /// Which ring: the process image's number in the spool and the ring's number in that image.
@@ -60,7 +60,7 @@ pub enum BlockDamage {
     /// Something else stands where a block should begin.
     #[error("no block begins there")]
     Header,
-    /// Records as spools of version 2 have them.
+    /// Records as spools of version 2 or 3 have them.
     #[error("an older heaplab wrote it: finish it with that one")]
     Version,
     /// The checksum is another.
@@ -96,9 +96,10 @@ impl Header {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         let kind = match u16::from_le_bytes([bytes[4], bytes[5]]) {
-            1 if bytes[0..4] == MAGIC => return Err(BlockDamage::Version),
+            // Records have a process, and notes have none: a note with a flipped bit is no older version.
+            1 | 3 if bytes[0..4] == MAGIC && u32_at(16) != 0 => return Err(BlockDamage::Version),
             2 => BlockKind::Note,
-            3 => BlockKind::Records,
+            4 => BlockKind::Records,
             _ => return Err(BlockDamage::Header),
         };
         let header = Header {
@@ -167,11 +168,16 @@ mod tests {
 
     #[test]
     fn records_of_an_older_version_are_told_from_damage() {
-        let mut bytes = example(&[]).to_bytes(&[]);
-        bytes[4] = 1;
-        assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Version));
-        bytes[0] = 0;
-        assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Header));
+        for older in [1, 3] {
+            let mut bytes = example(&[]).to_bytes(&[]);
+            bytes[4] = older;
+            assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Version));
+            bytes[16..20].fill(0);
+            assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Header), "a note");
+            bytes[16] = 7;
+            bytes[0] = 0;
+            assert_eq!(Header::from_bytes(&bytes), Err(BlockDamage::Header));
+        }
     }
 
     proptest! {

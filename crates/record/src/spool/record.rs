@@ -3,12 +3,13 @@
 //! A record is a head of one to three bytes, which says what it is and how many bytes each of its fields has (see [`super::widths`]), then
 //! the fields. Lengths in the head instead of continuation bits, because eight bytes can then be stored or loaded at once whatever the
 //! value is. Stamps, addresses and stacks are differences from the record before in the same block; a block stands alone. What is
-//! usual costs nothing: a usable size is a difference from what glibc would have, a caller from the node before it.
+//! usual costs nothing, and nearly every allocation and free is short: its fields have one width each, so that a finished recording is not
+//! decoded field by field ([`Decoder::run_short`]). A usable size is a difference from what glibc would have, a caller from the node before it.
 
 use super::block::BlockDamage;
 use super::widths::{Put, ROOM, Take, Widths};
 
-/// What a record is about; the low three bits of its head.
+/// What a record is about. The low three bits of its head tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[repr(u8)]
 pub enum Kind {
@@ -29,6 +30,22 @@ pub enum Kind {
     Mark = 6,
     /// From here on in this ring, node `stack` is return address `address`, called from node `size`.
     Node = 7,
+}
+
+/// The low three bits of a head.
+mod code {
+    /// An allocation of any kind.
+    pub const ALLOC: u32 = 0;
+    pub const FREE: u32 = 1;
+    pub const REALLOC: u32 = 2;
+    pub const USABLE_SIZE_READ: u32 = 3;
+    /// Beginnings and ends of threads, and marks; the next bits say which.
+    pub const RARE: u32 = 4;
+    /// An allocation whose fields are as short as nearly all are: see [`super::SHORT_ALLOC_BYTES`].
+    pub const SHORT_ALLOC: u32 = 5;
+    /// A free of that kind: see [`super::SHORT_FREE_BYTES`].
+    pub const SHORT_FREE: u32 = 6;
+    pub const NODE: u32 = 7;
 }
 
 /// The block was asked for zeroed.
@@ -84,6 +101,12 @@ const PARENT: Widths = Widths::new([0, 1, 2, 8]);
 /// A byte of flags follows the head.
 const MORE: u32 = 8;
 
+/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: what nearly every allocation is, written and read at once, and each field
+/// at a place that is known beforehand.
+const SHORT_ALLOC_BYTES: usize = 11;
+/// Head with flags 8 bits, stamp 16, address 24.
+const SHORT_FREE_BYTES: usize = 6;
+
 #[inline(always)]
 fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
@@ -115,6 +138,56 @@ struct Before {
     stack: u32,
     /// Return address of the last node.
     ip: u64,
+}
+
+impl Before {
+    /// The allocation in the low bytes of `word`, and what the record after it is a difference from.
+    #[inline(always)]
+    fn short_alloc(self, word: u128) -> (Record, Before) {
+        let (low, stack) = (word as u64, (word >> 64) as u32 & 0xff_ffff);
+        let before = Before {
+            stamp: self.stamp.wrapping_add(low >> 8 & 0xffff),
+            address: self.address.wrapping_add(unzigzag(low >> 40)),
+            stack: self.stack.wrapping_add(stack >> 1 ^ (stack & 1).wrapping_neg()),
+            ip: self.ip,
+        };
+        let size = low >> 24 & 0xffff;
+        let record = Record {
+            kind: Kind::Alloc,
+            flags: low as u8 >> 3 & !ALIGNED,
+            stamp: before.stamp,
+            address: before.address.rotate_left(3),
+            size,
+            usable: usual(size),
+            stack: before.stack,
+            ..Record::default()
+        };
+        (record, before)
+    }
+
+    /// The free in the low bytes of `word`, and what the record after it is a difference from.
+    #[inline(always)]
+    fn short_free(self, word: u128) -> (Record, Before) {
+        let low = word as u64;
+        let stamp = self.stamp.wrapping_add(low >> 8 & 0xffff);
+        let address = self.address.wrapping_add(unzigzag(low >> 24 & 0xff_ffff));
+        let record = Record { kind: Kind::Free, flags: low as u8 >> 3, stamp, address: address.rotate_left(3), ..Record::default() };
+        (record, Before { stamp, address, ..self })
+    }
+}
+
+fn word_of(room: &[u8; ROOM]) -> u128 {
+    room.first_chunk().map_or(0, |word| u128::from_le_bytes(*word))
+}
+
+/// Who is given short records one after the other: those whose fields are as short as nearly all are.
+pub trait TakeShort {
+    /// What may go wrong.
+    type Error;
+    /// A [`Kind::Alloc`], never with [`ALIGNED`]; whether it was taken. One that was not changes nothing.
+    fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error>;
+    /// The same for a [`Kind::Free`].
+    fn free(&mut self, record: &Record) -> Result<bool, Self::Error>;
 }
 
 /// Writes records into one block's payload.
@@ -161,8 +234,9 @@ impl Encoder {
             Kind::Free | Kind::UsableSizeRead => self.free(record.kind, record.flags, record.stamp, record.address),
             Kind::Realloc => self.realloc(record),
             Kind::Node => self.node(record.stamp, record.address, record.stack, record.size),
-            Kind::ThreadBegin | Kind::ThreadEnd => self.whole(record, [record.address, record.size, record.usable]),
-            Kind::Mark => self.whole(record, [record.size]),
+            Kind::ThreadBegin => self.rare(0, record, [record.address, record.size, record.usable]),
+            Kind::ThreadEnd => self.rare(1, record, [record.address, record.size, record.usable]),
+            Kind::Mark => self.rare(2, record, [record.size]),
         }
     }
 
@@ -177,12 +251,22 @@ impl Encoder {
     /// Adds a [`Kind::Free`] or [`Kind::UsableSizeRead`]. There is room.
     #[inline(always)]
     pub fn free(&mut self, kind: Kind, flags: u8, stamp: u64, address: u64) {
-        let stamp_difference = self.stamp(stamp);
+        let ticks = stamp.wrapping_sub(self.before.stamp);
         let address_difference = zigzag(turned(address).wrapping_sub(self.before.address));
         if kind == Kind::Free {
             self.before.address = turned(address);
+            if ticks >> 16 | address_difference >> 24 | u64::from(flags) >> 5 == 0 {
+                self.before.stamp = stamp;
+                let word = u64::from(code::SHORT_FREE) | u64::from(flags) << 3 | ticks << 8 | address_difference << 24;
+                return self.short::<8>(&word.to_le_bytes(), SHORT_FREE_BYTES);
+            }
         }
-        let mut head = kind as u32;
+        self.long_free(kind, flags, stamp, address_difference);
+    }
+
+    fn long_free(&mut self, kind: Kind, flags: u8, stamp: u64, address_difference: u64) {
+        let stamp_difference = self.stamp(stamp);
+        let mut head = if kind == Kind::Free { code::FREE } else { code::USABLE_SIZE_READ };
         let mut put = self.room::<1>();
         if flags != 0 {
             head |= MORE;
@@ -195,14 +279,27 @@ impl Encoder {
         self.end(bytes);
     }
 
+    /// Adds a [`Kind::Alloc`]. There is room.
     #[inline(always)]
-    fn alloc(&mut self, record: &Record) {
-        let stamp = self.stamp(record.stamp);
+    pub fn alloc(&mut self, record: &Record) {
+        let ticks = record.stamp.wrapping_sub(self.before.stamp);
         let address = turned(record.address);
         let address_difference = zigzag(address.wrapping_sub(self.before.address));
         let stack = self.stack(record.stack);
         self.before.address = address;
-        let mut head = Kind::Alloc as u32;
+        let unusual = record.usable ^ usual(record.size) | u64::from(record.flags & ALIGNED) | u64::from(record.flags) >> 5;
+        if (ticks | record.size) >> 16 | (address_difference | stack) >> 24 | unusual == 0 {
+            self.before.stamp = record.stamp;
+            let head = u64::from(code::SHORT_ALLOC) | u64::from(record.flags) << 3;
+            let word = u128::from(head | ticks << 8 | record.size << 24 | address_difference << 40) | u128::from(stack) << 64;
+            return self.short::<16>(&word.to_le_bytes(), SHORT_ALLOC_BYTES);
+        }
+        self.long_alloc(record, address_difference, stack);
+    }
+
+    fn long_alloc(&mut self, record: &Record, address_difference: u64, stack: u64) {
+        let stamp = self.stamp(record.stamp);
+        let mut head = code::ALLOC;
         let mut put = self.room::<2>();
         if record.flags != 0 {
             head |= MORE;
@@ -225,7 +322,7 @@ impl Encoder {
         let old_difference = zigzag(old.wrapping_sub(self.before.address));
         let stack = self.stack(record.stack);
         self.before.address = new;
-        let mut head = Kind::Realloc as u32;
+        let mut head = code::REALLOC;
         let mut put = self.room::<3>();
         if record.flags != 0 {
             head |= MORE;
@@ -249,7 +346,7 @@ impl Encoder {
         let stamp = self.stamp(stamp);
         let ip_difference = zigzag(ip.wrapping_sub(self.before.ip));
         self.before.ip = ip;
-        let mut head = Kind::Node as u32;
+        let mut head = code::NODE;
         let mut put = self.room::<2>();
         head |= put.field(stamp, &STAMP) << 4;
         head |= put.field(ip_difference, &IP) << 6;
@@ -261,10 +358,10 @@ impl Encoder {
     }
 
     /// Adds a record that is rare: its fields have all their bytes.
-    fn whole<const N: usize>(&mut self, record: &Record, fields: [u64; N]) {
+    fn rare<const N: usize>(&mut self, which: u32, record: &Record, fields: [u64; N]) {
         let stamp = self.stamp(record.stamp);
         let mut put = self.room::<2>();
-        put.head::<2>(record.kind as u32 | u32::from(record.flags) << 8);
+        put.head::<2>(code::RARE | which << 3 | u32::from(record.flags) << 8);
         put.whole(stamp, 8);
         for field in fields {
             put.whole(field, 8);
@@ -291,6 +388,14 @@ impl Encoder {
         Put::new(room, HEAD)
     }
 
+    /// Adds a record of `bytes` bytes, the first of `word`.
+    #[inline(always)]
+    fn short<const N: usize>(&mut self, word: &[u8; N], bytes: usize) {
+        let Some(room) = self.bytes[self.length..].first_chunk_mut() else { unreachable!("callers ask `has_room` first") };
+        *room = *word;
+        self.end(bytes);
+    }
+
     #[inline(always)]
     fn end(&mut self, bytes: usize) {
         self.length += bytes;
@@ -311,34 +416,64 @@ impl Decoder {
         Decoder { at: 0, before: Before { stamp: base, ..Before::default() } }
     }
 
-    /// The next record of the payload `padded[..length]`; `None` at its end.
+    /// The next record of the payload `padded[..length]`; `None` at its end. After an error the same again.
     pub fn next(&mut self, padded: &[u8], length: usize) -> Result<Option<Record>, BlockDamage> {
-        let mut record = Record::default();
-        Ok(self.next_into(padded, length, &mut record)?.then_some(record))
-    }
-
-    /// The same into `record`; whether there was one.
-    #[inline]
-    pub fn next_into(&mut self, padded: &[u8], length: usize, record: &mut Record) -> Result<bool, BlockDamage> {
         if self.at >= length {
-            return Ok(false);
+            return Ok(None);
         }
-        let room = padded.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDamage::Record)?;
+        let room: &[u8; ROOM] = padded.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(BlockDamage::Record)?;
         let head = u32::from_le_bytes([room[0], room[1], room[2], 0]);
-        let used = match head & 7 {
-            0 => self.alloc(room, head, record),
-            1 => self.free(room, head, Kind::Free, record),
-            2 => self.realloc(room, head, record),
-            3 => self.free(room, head, Kind::UsableSizeRead, record),
-            7 => self.node(room, head, record),
-            rare => self.rare(room, rare, record)?,
+        let (record, bytes) = match head & 7 {
+            code::ALLOC => self.alloc(room, head)?,
+            code::FREE => self.free(room, head, Kind::Free),
+            code::REALLOC => self.realloc(room, head),
+            code::USABLE_SIZE_READ => self.free(room, head, Kind::UsableSizeRead),
+            code::SHORT_ALLOC => {
+                let (record, before) = self.before.short_alloc(word_of(room));
+                self.before = before;
+                (record, SHORT_ALLOC_BYTES)
+            }
+            code::SHORT_FREE => {
+                let (record, before) = self.before.short_free(word_of(room));
+                self.before = before;
+                (record, SHORT_FREE_BYTES)
+            }
+            code::NODE => self.node(room, head),
+            _ => self.rare(room, head)?,
         };
-        self.at += used;
-        if self.at > length || record.align_log2 > 63 {
+        if length - self.at < bytes {
             return Err(BlockDamage::Record);
         }
+        self.at += bytes;
         self.before.stamp = record.stamp;
-        Ok(true)
+        Ok(Some(record))
+    }
+
+    /// Gives the records that follow to `each` while they are short ones and `each` takes them. What comes then is left to [`Decoder::next`].
+    #[inline(always)]
+    pub fn run_short<T: TakeShort>(&mut self, padded: &[u8], length: usize, each: &mut T) -> Result<(), T::Error> {
+        let Decoder { mut at, mut before } = *self;
+        while at < length {
+            let Some(room) = padded.get(at..).and_then(|rest| rest.first_chunk()) else { break };
+            let word = u128::from_le_bytes(*room);
+            let (next, bytes, taken) = match word as u32 & 7 {
+                code::SHORT_ALLOC if length - at >= SHORT_ALLOC_BYTES => {
+                    let (record, next) = before.short_alloc(word);
+                    (next, SHORT_ALLOC_BYTES, each.alloc(&record)?)
+                }
+                code::SHORT_FREE if length - at >= SHORT_FREE_BYTES => {
+                    let (record, next) = before.short_free(word);
+                    (next, SHORT_FREE_BYTES, each.free(&record)?)
+                }
+                _ => break,
+            };
+            if !taken {
+                break;
+            }
+            (at, before) = (at + bytes, next);
+        }
+        *self = Decoder { at, before };
+        Ok(())
     }
 
     #[inline(always)]
@@ -353,8 +488,7 @@ impl Decoder {
         self.before.stack
     }
 
-    #[inline(always)]
-    fn free(&mut self, room: &[u8; ROOM], head: u32, kind: Kind, record: &mut Record) -> usize {
+    fn free(&mut self, room: &[u8; ROOM], head: u32, kind: Kind) -> (Record, usize) {
         let more = usize::from(head & MORE != 0);
         let flags = if more == 1 { room[1] } else { 0 };
         let mut take = Take::new(room, 1 + more);
@@ -363,16 +497,17 @@ impl Decoder {
         if kind == Kind::Free {
             self.before.address = address;
         }
-        *record = Record { kind, flags, stamp, address: address.rotate_left(3), ..Record::default() };
-        take.at
+        (Record { kind, flags, stamp, address: address.rotate_left(3), ..Record::default() }, take.at)
     }
 
-    #[inline(always)]
-    fn alloc(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+    fn alloc(&mut self, room: &[u8; ROOM], head: u32) -> Result<(Record, usize), BlockDamage> {
         let more = usize::from(head & MORE != 0);
         let flags = if more == 1 { room[2] } else { 0 };
         let aligned = usize::from(flags & ALIGNED != 0);
         let align_log2 = if aligned == 1 { room[3] } else { 0 };
+        if align_log2 > 63 {
+            return Err(BlockDamage::Record);
+        }
         let mut take = Take::new(room, 2 + more + aligned);
         let stamp = self.stamp(take.field(head >> 4, &STAMP));
         self.before.address = self.before.address.wrapping_add(unzigzag(take.field(head >> 6, &ADDRESS)));
@@ -380,12 +515,10 @@ impl Decoder {
         let usable = usual(size).wrapping_add(unzigzag(take.field(head >> 10, &USABLE)));
         let stack = self.stack(take.field(head >> 12, &STACK));
         let address = self.before.address.rotate_left(3);
-        *record = Record { kind: Kind::Alloc, flags, align_log2, stamp, address, size, usable, stack, ..Record::default() };
-        take.at
+        Ok((Record { kind: Kind::Alloc, flags, align_log2, stamp, address, size, usable, stack, ..Record::default() }, take.at))
     }
 
-    #[inline]
-    fn realloc(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+    fn realloc(&mut self, room: &[u8; ROOM], head: u32) -> (Record, usize) {
         let more = usize::from(head & MORE != 0);
         let flags = if more == 1 { room[3] } else { 0 };
         let mut take = Take::new(room, 3 + more);
@@ -397,37 +530,40 @@ impl Decoder {
         self.before.address = old.wrapping_add(unzigzag(take.field(head >> 14, &MOVED)));
         let after = stamp.wrapping_add(take.field(head >> 16, &TOOK));
         let (old_address, address) = (old.rotate_left(3), self.before.address.rotate_left(3));
-        *record = Record { kind: Kind::Realloc, flags, stamp, after, address, old_address, size, usable, stack, align_log2: 0 };
-        take.at
+        (Record { kind: Kind::Realloc, flags, stamp, after, address, old_address, size, usable, stack, align_log2: 0 }, take.at)
     }
 
     #[inline(always)]
-    fn node(&mut self, room: &[u8; ROOM], head: u32, record: &mut Record) -> usize {
+    fn node(&mut self, room: &[u8; ROOM], head: u32) -> (Record, usize) {
         let mut take = Take::new(room, 2);
         let stamp = self.stamp(take.field(head >> 4, &STAMP));
         self.before.ip = self.before.ip.wrapping_add(unzigzag(take.field(head >> 6, &IP)));
         let stack = take.field(head >> 8, &NODE) as u32;
         let size = u64::from(stack).wrapping_add(unzigzag(take.field(head >> 10, &PARENT)));
-        *record = Record { kind: Kind::Node, stamp, address: self.before.ip, size, stack, ..Record::default() };
-        take.at
+        (Record { kind: Kind::Node, stamp, address: self.before.ip, size, stack, ..Record::default() }, take.at)
     }
 
     /// What begins and ends a thread, and marks.
     #[cold]
-    fn rare(&mut self, room: &[u8; ROOM], kind: u32, record: &mut Record) -> Result<usize, BlockDamage> {
+    fn rare(&mut self, room: &[u8; ROOM], head: u32) -> Result<(Record, usize), BlockDamage> {
         let mut take = Take::new(room, 2);
         let (flags, stamp) = (room[1], self.stamp(take.whole(8)));
-        *record = Record { flags, stamp, ..Record::default() };
-        if kind == Kind::Mark as u32 {
+        let mut record = Record { flags, stamp, ..Record::default() };
+        record.kind = match head >> 3 & 31 {
+            0 => Kind::ThreadBegin,
+            1 => Kind::ThreadEnd,
+            2 => Kind::Mark,
+            _ => return Err(BlockDamage::Record),
+        };
+        if record.kind == Kind::Mark {
             let bytes = take.whole(8);
             // The name begins behind the length.
-            (record.kind, record.size, record.address) = (Kind::Mark, bytes, (self.at + take.at) as u64);
+            (record.size, record.address) = (bytes, (self.at + take.at) as u64);
             take.at += usize::try_from(bytes).ok().filter(|bytes| *bytes <= MARK_BYTES_MAX).ok_or(BlockDamage::Record)?;
         } else {
-            record.kind = if kind == Kind::ThreadBegin as u32 { Kind::ThreadBegin } else { Kind::ThreadEnd };
             (record.address, record.size, record.usable) = (take.whole(8), take.whole(8), take.whole(8));
         }
-        Ok(take.at)
+        Ok((record, take.at))
     }
 }
 
@@ -456,6 +592,70 @@ mod tests {
         })
     }
 
+    /// Like what programs do: nearly always short, and often just not.
+    fn near() -> impl Strategy<Value = Record> {
+        let stamp = prop_oneof![8 => 0_u64..200_000, 1 => any::<u64>()].prop_map(|ticks| (1_u64 << 40).wrapping_add(ticks));
+        let address = prop_oneof![8 => 0_u64..1 << 28, 1 => any::<u64>()].prop_map(|bytes| 0x5600_0000_0000_u64.wrapping_add(bytes & !7));
+        let size = prop_oneof![0_u64..0x1_0010, any::<u64>()];
+        let stack = prop_oneof![0_u32..1 << 20, any::<u32>()];
+        (stamp, address, size, stack, 0_u8..32, any::<bool>(), any::<bool>()).prop_map(
+            |(stamp, address, size, stack, flags, free, usually)| {
+                let plain = Record { stamp, address, flags, ..Record::default() };
+                match free {
+                    true => Record { kind: Kind::Free, ..plain },
+                    false => Record { size, stack, usable: if usually { usual(size) } else { size }, ..plain },
+                }
+            },
+        )
+    }
+
+    /// Takes short records until there are so many.
+    struct Taken {
+        records: Vec<Record>,
+        refused: usize,
+    }
+
+    impl TakeShort for Taken {
+        type Error = std::convert::Infallible;
+
+        fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error> {
+            assert_eq!((record.kind, record.flags & ALIGNED), (Kind::Alloc, 0));
+            self.free(record)
+        }
+
+        fn free(&mut self, record: &Record) -> Result<bool, Self::Error> {
+            let takes = self.records.len() != self.refused;
+            self.records.extend(takes.then_some(*record));
+            Ok(takes)
+        }
+    }
+
+    #[test]
+    fn what_is_usual_is_short_up_to_the_bounds() {
+        let written = |record: Record| {
+            let mut encoder = Encoder::new(4096);
+            encoder.begin(1000);
+            encoder.push(&record);
+            let mut padded = encoder.payload().to_vec();
+            padded.resize(encoder.payload().len() + RECORD_BYTES_MAX, 0xAA);
+            assert_eq!(Decoder::new(1000).next(&padded, encoder.payload().len()), Ok(Some(record)));
+            (u32::from(padded[0] & 7), encoder.payload().len())
+        };
+        let free = Record { kind: Kind::Free, flags: 31, stamp: 1000 + 0xffff, address: 0x3ff_fff8, ..Record::default() };
+        assert_eq!(written(free), (code::SHORT_FREE, SHORT_FREE_BYTES));
+        for long in [Record { stamp: 1000 + 0x1_0000, ..free }, Record { stamp: 999, ..free }, Record { address: 0x400_0000, ..free }] {
+            assert_eq!(written(long).0, code::FREE, "{long:?}");
+        }
+        let (size, flags) = (0xffff, 31 & !ALIGNED);
+        let alloc = Record { kind: Kind::Alloc, flags, size, usable: usual(size), stack: 0x7f_ffff, ..free };
+        assert_eq!(written(alloc), (code::SHORT_ALLOC, SHORT_ALLOC_BYTES));
+        let larger = Record { size: 0x1_0000, usable: usual(0x1_0000), ..alloc };
+        let other = [Record { usable: 0, ..alloc }, Record { stack: 0x80_0000, ..alloc }, Record { flags: 31, align_log2: 6, ..alloc }];
+        for long in [larger, Record { stamp: 999, ..alloc }, Record { address: 0x400_0000, ..alloc }].into_iter().chain(other) {
+            assert_eq!(written(long).0, code::ALLOC, "{long:?}");
+        }
+    }
+
     proptest! {
         #[test]
         fn every_record_survives(records in prop::collection::vec(record(), 1..200), base in any::<u64>(), name in prop::collection::vec(any::<u8>(), 0..300)) {
@@ -480,6 +680,24 @@ mod tests {
             prop_assert_eq!(&padded[mark.address as usize..][..mark.size as usize], kept);
             prop_assert_eq!(decoder.next(&padded, length).unwrap(), Some(records[0]));
             prop_assert_eq!(decoder.next(&padded, length).unwrap(), None);
+        }
+
+        #[test]
+        fn who_takes_short_records_gets_what_the_decoder_has(records in prop::collection::vec(near(), 1..200), refused in 0_usize..250) {
+            let mut encoder = Encoder::new(1 << 16);
+            encoder.begin(1 << 40);
+            records.iter().for_each(|record| encoder.push(record));
+            let mut padded = encoder.payload().to_vec();
+            let length = padded.len();
+            padded.resize(length + RECORD_BYTES_MAX, 0xAA);
+            let mut decoder = Decoder::new(1 << 40);
+            let mut taken = Taken { records: Vec::new(), refused };
+            loop {
+                let Ok(()) = decoder.run_short(&padded, length, &mut taken);
+                let Some(record) = decoder.next(&padded, length).unwrap() else { break };
+                taken.records.push(record);
+            }
+            prop_assert_eq!(&taken.records, &records);
         }
 
         #[test]

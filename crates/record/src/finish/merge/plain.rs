@@ -8,8 +8,9 @@ use super::super::address_map::Live;
 use super::super::live_heap::LiveHeap;
 use super::super::streams::Stream;
 use super::rows::{define_node, fill};
-use super::{Merge, NO_THREAD, ReallocState};
-use crate::spool::record::{FAILED, Kind};
+use super::{Counts, Merge, NO_THREAD, ProcessState, ReallocState};
+use crate::clock::Clock;
+use crate::spool::record::{FAILED, Kind, Record, TakeShort};
 use heaplab_trace::{Event, EventSink, Flags, Op, TraceError};
 
 /// What ended a run.
@@ -33,67 +34,149 @@ impl<S: EventSink> Merge<'_, S> {
             return Ok(Ended::Special);
         }
         let Some(process) = &mut self.processes[state.process] else { return Ok(Ended::Special) };
-        let (stream, row, limit) = (&mut self.streams[place], state.row, self.limit);
-        let (mut counts, mut object, mut live_bytes) = (self.counts, self.object, process.live_bytes);
+        let (row, limit) = (state.row, self.limit);
+        let ProcessState { tables, heap, cut_at, live_bytes } = process;
+        let mut cursor = self.streams[place].take_out();
+        let mut run = Run {
+            sink: &mut *self.sink,
+            clock: self.clock,
+            stream: &mut self.streams[place],
+            heap,
+            blank: Event { process: row, thread, ..Event::default() },
+            bound: limit.min(*cut_at),
+            counts: self.counts,
+            object: self.object,
+            live_bytes: *live_bytes,
+            records: 0,
+            latest: cursor.key,
+        };
         let ended = loop {
-            let record = &stream.current;
-            let mut stamp = record.stamp;
-            if stamp > process.cut_at {
+            let record = cursor.record;
+            if record.stamp > *cut_at {
                 break Ended::Special;
             }
-            let mut event = Event { process: row, thread, address: record.address, ..Event::default() };
             match record.kind {
-                Kind::Free => {
-                    let Some(live) = process.heap.remove_own(record.address) else { break Ended::Special };
-                    live_bytes = live_bytes.saturating_sub(live.size);
-                    (event.op, event.object) = (Op::Free, live.object);
+                Kind::Free if run.free(&record)? => {}
+                Kind::Alloc if run.alloc(&record)? => {}
+                Kind::Realloc if run.reallocate(&record, limit)? => {}
+                Kind::Node => {
+                    define_node(&mut self.builder, tables, run.stream, &record);
+                    run.records += 1;
                 }
-                Kind::Alloc | Kind::Realloc if record.flags & FAILED != 0 || record.address == 0 => break Ended::Special,
-                Kind::Alloc => {
-                    let Some(stack) = stream.stack_of(record.stack) else { break Ended::Special };
-                    if !process.heap.insert_if_free(record.address, Live { object, size: record.size }) {
-                        break Ended::Special;
-                    }
-                    (event.op, event.object, event.stack) = (Op::Alloc, object, stack);
-                    object += 1;
-                    fill(&mut event, record);
-                    live_bytes = live_bytes.saturating_add(record.size);
-                }
-                Kind::Realloc => {
-                    let Some((at, freed)) = reallocate(&mut process.heap, stream, limit, &mut event) else { break Ended::Special };
-                    stamp = at;
-                    live_bytes = live_bytes.saturating_sub(freed).saturating_add(event.size);
-                }
-                Kind::Node => define_node(&mut self.builder, &mut process.tables, stream),
                 _ => break Ended::Special,
             }
-            if stream.current.kind != Kind::Node {
-                event.time_ns = self.clock.ns(stamp);
-                counts.events += 1;
-                counts.last_ns = counts.last_ns.max(event.time_ns);
-                if live_bytes > counts.peak_bytes {
-                    (counts.peak_bytes, counts.peak_process) = (live_bytes, row);
+            cursor.run_short(&mut run)?;
+            cursor.key = run.latest;
+            if !cursor.advance() {
+                run.stream.put_back(cursor);
+                let more = run.stream.advance(self.files);
+                cursor = run.stream.take_out();
+                if !more {
+                    break Ended::Over;
                 }
-                self.sink.push(&event)?;
             }
-            self.records += 1;
-            if !stream.advance(self.files) {
-                break Ended::Over;
-            }
-            if stream.key > limit {
+            run.latest = cursor.key;
+            if cursor.key > limit {
                 break Ended::Later;
             }
         };
-        (self.counts, self.object, process.live_bytes) = (counts, object, live_bytes);
+        run.stream.put_back(cursor);
+        *live_bytes = run.live_bytes;
+        (self.counts, self.object) = (run.counts, run.object);
+        self.records += run.records;
         Ok(ended)
     }
 }
 
-/// Makes `event` the stream's reallocation; gives the moment that it acts at and the bytes there were. `None`, and all is as it was, where it is
+/// What a run has in hand.
+struct Run<'a, S> {
+    sink: &'a mut S,
+    clock: Clock,
+    stream: &'a mut Stream,
+    heap: &'a mut LiveHeap,
+    /// What all rows of the run have in common.
+    blank: Event,
+    /// No record that was not looked at before may have a later stamp.
+    bound: u64,
+    counts: Counts,
+    object: u64,
+    live_bytes: u64,
+    records: u64,
+    /// The latest stamp so far.
+    latest: u64,
+}
+
+impl<S: EventSink> Run<'_, S> {
+    /// Writes the row of a record with this stamp.
+    #[inline(always)]
+    fn emit(&mut self, mut event: Event, stamp: u64) -> Result<bool, TraceError> {
+        event.time_ns = self.clock.ns(stamp);
+        self.records += 1;
+        self.counts.events += 1;
+        self.counts.last_ns = self.counts.last_ns.max(event.time_ns);
+        self.sink.push(&event)?;
+        Ok(true)
+    }
+
+    #[inline(always)]
+    fn grow(&mut self, bytes: u64) {
+        self.live_bytes = self.live_bytes.saturating_add(bytes);
+        if self.live_bytes > self.counts.peak_bytes {
+            (self.counts.peak_bytes, self.counts.peak_process) = (self.live_bytes, self.blank.process);
+        }
+    }
+
+    /// A reallocation that nothing comes in between; whether it was one.
+    #[inline(always)]
+    fn reallocate(&mut self, record: &Record, limit: u64) -> Result<bool, TraceError> {
+        if record.flags & FAILED != 0 || record.address == 0 {
+            return Ok(false);
+        }
+        let mut event = Event { address: record.address, ..self.blank };
+        let Some((stamp, freed)) = reallocate(self.heap, self.stream, record, limit, &mut event) else { return Ok(false) };
+        self.live_bytes = self.live_bytes.saturating_sub(freed);
+        self.grow(event.size);
+        self.emit(event, stamp)
+    }
+}
+
+impl<S: EventSink> TakeShort for Run<'_, S> {
+    type Error = TraceError;
+
+    #[inline(always)]
+    fn alloc(&mut self, record: &Record) -> Result<bool, TraceError> {
+        if record.stamp > self.bound || record.flags & FAILED != 0 || record.address == 0 {
+            return Ok(false);
+        }
+        let Some(stack) = self.stream.stack_of(record.stack) else { return Ok(false) };
+        let object = self.object;
+        if !self.heap.insert_if_free(record.address, Live { object, size: record.size }) {
+            return Ok(false);
+        }
+        self.object += 1;
+        self.latest = self.latest.max(record.stamp);
+        self.grow(record.size);
+        let mut event = Event { op: Op::Alloc, object, stack, address: record.address, ..self.blank };
+        fill(&mut event, record);
+        self.emit(event, record.stamp)
+    }
+
+    #[inline(always)]
+    fn free(&mut self, record: &Record) -> Result<bool, TraceError> {
+        if record.stamp > self.bound {
+            return Ok(false);
+        }
+        let Some(live) = self.heap.remove_own(record.address) else { return Ok(false) };
+        self.live_bytes = self.live_bytes.saturating_sub(live.size);
+        self.latest = self.latest.max(record.stamp);
+        self.emit(Event { op: Op::Free, object: live.object, address: record.address, ..self.blank }, record.stamp)
+    }
+}
+
+/// Makes `event` the reallocation `record` of the stream; gives the moment that it acts at and the bytes there were. `None`, and all is as it was, where it is
 /// not plain.
 #[inline(always)]
-fn reallocate(heap: &mut LiveHeap, stream: &Stream, limit: u64, event: &mut Event) -> Option<(u64, u64)> {
-    let record = &stream.current;
+fn reallocate(heap: &mut LiveHeap, stream: &Stream, record: &Record, limit: u64, event: &mut Event) -> Option<(u64, u64)> {
     let moved = record.address != record.old_address;
     let stack = stream.stack_of(record.stack)?;
     if moved && (record.after > limit || heap.get(record.address).is_some()) {

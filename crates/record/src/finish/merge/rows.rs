@@ -39,7 +39,7 @@ impl<S: EventSink> Merge<'_, S> {
                 Ok(Step::Done)
             }
             Kind::Node => {
-                define_node(&mut self.builder, &mut state.tables, &mut self.streams[place]);
+                define_node(&mut self.builder, &mut state.tables, &mut self.streams[place], &record);
                 Ok(Step::Done)
             }
             Kind::Mark => {
@@ -256,10 +256,9 @@ pub(super) fn fill(event: &mut Event, record: &Record) {
     (event.align_log2, event.size, event.usable) = (record.align_log2, record.size, record.usable);
 }
 
-/// Makes the node that the stream's record defines a row of `stacks`.
+/// Makes the node that the stream's `record` defines a row of `stacks`.
 #[inline(always)]
-pub(super) fn define_node(builder: &mut TableBuilder, tables: &mut ImageTables, stream: &mut Stream) {
-    let record = stream.current;
+pub(super) fn define_node(builder: &mut TableBuilder, tables: &mut ImageTables, stream: &mut Stream, record: &Record) {
     // A caller that is not known leaves its callees as outermost frames.
     let parent = u32::try_from(record.size).ok().and_then(|parent| stream.stack_of(parent)).unwrap_or(0);
     let row = builder.define(tables, parent, record.address, record.stamp);
