@@ -18,6 +18,7 @@ pub fn run(_args: Args) -> Result<()> {
     let loom = ["test", "--package", "heaplab-elastic", "--lib", "--locked", "--target-dir", target, "loom"];
     cargo(&loom, &[("RUSTFLAGS", "--cfg loom")])?;
     corpora()?;
+    crate::aarch64::run(cargo)?;
     cargo(&["doc", "--workspace", "--no-deps", "--locked"], &[("RUSTDOCFLAGS", "-D warnings")])?;
     println!("all checks passed");
     Ok(())

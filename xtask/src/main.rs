@@ -1,5 +1,6 @@
 //! Development tasks: `cargo xtask check | tidy | bench NAME`.
 
+mod aarch64;
 mod bench;
 mod check;
 mod tidy;
