@@ -5,6 +5,11 @@
 //! parallel lists rather than lists of objects where there are thousands of rows. Counts and bytes above 2^53 lose
 //! their last digits in a browser; no recording that fits a machine reaches them.
 
+mod metaspace;
+mod replay;
+
+pub use metaspace::{Metaspace, MetaspaceFinding, MetaspaceKind};
+pub use replay::{Ratio, Replay, ReplayHeap, ReplaySpace};
 use serde::Serialize;
 
 /// The whole page.
@@ -46,65 +51,6 @@ pub struct Page {
     pub metaspaces: Vec<Metaspace>,
     /// What was left out to keep the page small, each a sentence.
     pub left_out: Vec<String>,
-}
-
-/// A JVM's metaspace at a moment.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Metaspace {
-    /// "JVM 4711: java -jar app.jar"; empty where the page is about one.
-    pub jvm: String,
-    /// The moment: "At the end".
-    pub moment: String,
-    /// Committed then.
-    pub committed_bytes: u64,
-    /// Used in chunks then.
-    pub used_bytes: u64,
-    /// Free chunks in committed granules then.
-    pub free_chunks_bytes: u64,
-    /// The most that was committed.
-    pub peak_bytes: u64,
-    /// When, ns; `committed` and `used` are parallel.
-    pub time_ns: Vec<u64>,
-    /// Committed from then on.
-    pub committed: Vec<u64>,
-    /// Used from then on.
-    pub used: Vec<u64>,
-    /// Who holds it.
-    pub kinds: Vec<MetaspaceKind>,
-    /// Where it goes unused.
-    pub findings: Vec<MetaspaceFinding>,
-    /// The lines of `jcmd VM.metaspace`.
-    pub text: String,
-}
-
-/// What the loaders of one kind hold in one of the two spaces.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MetaspaceKind {
-    /// "standard, non-class".
-    pub name: String,
-    /// Live arenas.
-    pub arenas: u64,
-    /// Their chunks.
-    pub chunks: u64,
-    /// What live blocks asked for.
-    pub requested_bytes: u64,
-    /// Up to where blocks were given.
-    pub used_bytes: u64,
-    /// The rest of current chunks.
-    pub free_bytes: u64,
-    /// The rest of retired chunks.
-    pub waste_bytes: u64,
-    /// Committed.
-    pub committed_bytes: u64,
-}
-
-/// One waste of the metaspace.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct MetaspaceFinding {
-    /// In a line.
-    pub title: String,
-    /// Why, and what would help.
-    pub advice: String,
 }
 
 /// What was recorded, and how well.
@@ -481,78 +427,4 @@ pub struct LifetimeBucket {
     pub objects: u64,
     /// Bytes they asked for.
     pub bytes: u64,
-}
-
-/// The same workload on other heaps.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Replay {
-    /// The heap that ratios are against.
-    pub baseline: String,
-    /// How it was measured, in words.
-    pub settings: String,
-    /// Where it was measured, in words.
-    pub machine: String,
-    /// Of the intervals: 0.95.
-    pub confidence: f64,
-    /// One a heap, the baseline first.
-    pub heaps: Vec<ReplayHeap>,
-    /// The verdict in words, most important first.
-    pub verdicts: Vec<String>,
-    /// What limits it.
-    pub cautions: Vec<String>,
-}
-
-/// One heap's results.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ReplayHeap {
-    /// Its name, with parameters.
-    pub name: String,
-    /// Its version as it says itself.
-    pub version: String,
-    /// Resident bytes, the driver's own taken off; `None`: not measured.
-    pub space: Option<ReplaySpace>,
-    /// Nanoseconds an event, the driver's own taken off; `None`: not measured.
-    pub event_ns: Option<f64>,
-    /// Peak space as a ratio to the baseline.
-    pub space_ratio: Option<Ratio>,
-    /// Time as a ratio to the baseline.
-    pub time_ratio: Option<Ratio>,
-    /// Measurements that failed, each a sentence.
-    pub failures: Vec<String>,
-}
-
-/// Resident bytes of one heap.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct ReplaySpace {
-    /// At their largest.
-    pub peak_bytes: u64,
-    /// After the last event.
-    pub end_bytes: u64,
-    /// After the heap was asked to give back what it can; `None`: it has no such call.
-    pub trimmed_bytes: Option<u64>,
-    /// Largest committed bytes, as the heap says.
-    pub committed_bytes: Option<u64>,
-    /// Resident bytes at the peak for each byte asked for then.
-    pub resident_per_requested: f64,
-    /// Events replayed at each moment of the curve, at most [`crate::limits::CURVE_POINTS`].
-    pub curve_event: Vec<u64>,
-    /// Resident bytes then.
-    pub curve_bytes: Vec<u64>,
-    /// Bytes asked for and live then.
-    pub curve_requested_bytes: Vec<u64>,
-}
-
-/// A ratio with the range it may lie in.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Ratio {
-    /// The estimate.
-    pub value: f64,
-    /// Lower end.
-    pub low: f64,
-    /// Upper end.
-    pub high: f64,
-    /// The same in words: "1.17 to 1.43", or why there is no range.
-    pub range: String,
-    /// "less", "more", "equivalent" or "not_shown".
-    pub outcome: String,
 }
