@@ -162,6 +162,6 @@ fn a_million_threads_are_reported_and_not_started() {
     let refused = heaplab(&["--threads", "--space"], &bundle);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert_eq!((refused.status.code(), refused.stdout.len()), (Some(1), 0), "{said}");
-    assert!(said.contains("1,000,000 threads") && said.contains("131,072") && said.contains("without --threads"), "{said}");
+    assert!(said.contains("1,000,000 threads") && said.contains("262,144") && said.contains("without --threads"), "{said}");
     assert!(!bundle.join("replay-cells").exists(), "no cell was begun");
 }

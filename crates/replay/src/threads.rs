@@ -34,8 +34,8 @@ use std::thread::{Builder, Scope, Thread};
 
 /// Threads that may exist at once.
 const ALIVE_MAX: usize = 2048;
-/// Threads that a pass starts: each costs the system some 80 us, which are ten seconds of nothing else.
-pub const STARTED_MAX: u32 = 1 << 17;
+/// Threads that a pass starts: each costs the system some 80 us, which are twenty seconds of nothing else.
+pub const STARTED_MAX: u32 = 1 << 18;
 
 /// What all threads of a pass share.
 struct Shared<'a> {

@@ -128,7 +128,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
         bail!(
-            "{}: {} threads ran, and --threads starts no more than {} of them, which takes ten seconds a cell: replay it in recorded \
+            "{}: {} threads ran, and --threads starts no more than {} of them, which takes twenty seconds a cell: replay it in recorded \
              order (without --threads), or one process of it (--process)",
             path.display(),
             count(threads.into()),
