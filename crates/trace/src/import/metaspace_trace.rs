@@ -10,13 +10,12 @@
 //! all others are standard ones. Requests are aligned to a word, and say so: a heap that aligns further does not place
 //! blocks where HotSpot does. A purge becomes a mark.
 //!
-//! A line that cannot be understood, or breaks off without a line feed, ends the import there: what was read stays, and
-//! `meta.cut` says where and why.
+//! A line that cannot be understood, breaks off without a line feed, or contradicts those before it, ends the import there:
+//! what was read stays, and `meta.cut` says where and why. With `lenient` lines that contradict are dropped and counted instead.
 
 use super::lines::{Line, Lines, decimal};
 use super::{Imported, Options};
 use crate::bundle::Meta;
-use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Frame, Mark, Process, StackNode, Tables, Thread};
 use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
@@ -29,6 +28,9 @@ const WORD_BYTES: u64 = 8;
 const WORD_LOG2: u8 = 3;
 /// Most types of metadata that get a stack of their own.
 const TYPES_MAX: usize = 1000;
+/// Most words of a request: no block is larger than a root chunk of 16 MB (`Settings`, metaspaceSettings.hpp of JDK 17), and no
+/// class file can ask for as much (its tables have at most 65,535 entries).
+const WORDS_MAX: u64 = (16 << 20) / WORD_BYTES;
 const KINDS_UNKNOWN: &str = "the trace does not say the kinds of loaders: all but the first are taken as standard";
 
 /// Where the import is.
@@ -102,10 +104,13 @@ pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, options: &Options, 
     Ok(importer.finish())
 }
 
-/// Whether the error is of the trace's text.
+/// Whether the error is of the trace itself: of its text, or of what it says.
 fn ends_the_trace(error: &TraceError, name: &std::path::Path) -> bool {
     match error {
-        TraceError::Malformed { path, .. } | TraceError::Limit { path, .. } | TraceError::Io { path, .. } => path == name,
+        TraceError::Malformed { path, .. }
+        | TraceError::Order { path, .. }
+        | TraceError::Limit { path, .. }
+        | TraceError::Io { path, .. } => path == name,
         _ => false,
     }
 }
@@ -212,8 +217,10 @@ impl<S: EventSink> Importer<'_, S> {
         if !self.arenas.contains_key(&arena) {
             return self.contradiction(&line, format!("arena {arena} allocates, but it is not alive"));
         }
-        let size = words.checked_mul(WORD_BYTES).filter(|size| *size <= SIZE_MAX);
-        let Some(size) = size else { return Err(line.wrong(format!("at most {} words", SIZE_MAX / WORD_BYTES))) };
+        if words > WORDS_MAX {
+            return Err(line.wrong(format!("a request of at most {WORDS_MAX} words: no metaspace gives more than its root chunk of 16 MB")));
+        }
+        let size = words * WORD_BYTES;
         let stack = metadata_type.map_or(NO_STACK, |number| self.stack(number));
         let request = Event { op: Op::Alloc, flags, size, align_log2: WORD_LOG2, arena: arena as u32 + 1, stack, ..Event::default() };
         if failed {
@@ -366,22 +373,25 @@ mod tests {
     fn what_contradicts_itself_is_said_or_dropped_and_counted() {
         let start = "#metaspace-trace 1 dt_us op args\n0 b 0 n 0\n0 a 0 5 1\n";
         let cases = [
-            ("0 k 0\n0 d 0 5 0\n", "line 5: allocation 0 is given back to arena 0, but it does not live there"),
-            ("0 k 0\n0 a 0 5 1\n", "line 5: arena 0 allocates, but it is not alive"),
-            ("0 k 7\n", "line 4: arena 7 dies, but it is not alive"),
-            ("0 b 7 n 1\n", "line 4: arena 7 is born, but arenas are numbered in order and the next is 1"),
-            ("0 d 0 5 0\n0 d 0 5 0\n", "line 5: allocation 0 is given back"),
+            ("0 k 0\n0 d 0 5 0\n", 3, "line 5: allocation 0 is given back to arena 0, but it does not live there"),
+            ("0 k 0\n0 a 0 5 1\n", 3, "line 5: arena 0 allocates, but it is not alive"),
+            ("0 k 7\n", 2, "line 4: arena 7 dies, but it is not alive"),
+            ("0 b 7 n 1\n", 2, "line 4: arena 7 is born, but arenas are numbered in order and the next is 1"),
+            ("0 d 0 5 0\n0 d 0 5 0\n", 3, "line 5: allocation 0 is given back"),
         ];
-        for (rest, expected) in cases {
+        for (rest, kept, expected) in cases {
             let text = format!("{start}{rest}");
-            let said = read(&text, false).unwrap_err().to_string();
-            assert!(said.contains(expected), "{said}");
+            let (events, imported) = read(&text, false).unwrap();
+            let said = imported.meta.cut.unwrap();
+            assert!(said.contains(expected) && said.contains("--lenient"), "{said}");
+            assert_eq!(events.len(), kept, "what came before it stays");
             let (_, imported) = read(&text, true).unwrap();
             assert!(imported.meta.losses.iter().any(|loss| loss.starts_with("1 lines contradicted")), "{:?}", imported.meta.losses);
         }
         for (rest, expected) in [
             ("0 a 0 99999999999999999999 1\n", "a count of words"),
-            ("0 a 0 99999999999999999 1\n", "at most"),
+            ("0 a 0 99999999999 1\n", "at most 2097152 words"),
+            ("0 x 0 2097153\n", "at most 2097152 words"),
             ("0 q\n", "an operation"),
             ("0 b 1 z 0\n", "n, m or c"),
             ("x\n", "microseconds"),
@@ -391,8 +401,12 @@ mod tests {
             assert!(said.contains("line 4") && said.contains(expected), "{said}");
             assert_eq!(events.len(), 2);
         }
-        let said = read(&format!("{HEADER}\nx\n"), true).unwrap_err().to_string();
-        assert!(said.contains("line 2"), "nothing before it is worth keeping: {said}");
+        let (events, _) = read(&format!("{start}0 a 0 2097152 1\n"), false).unwrap();
+        assert_eq!(events[2].size, 16 << 20, "a whole root chunk is a request");
+        for nothing in ["x\n", "0 k 0\n"] {
+            let said = read(&format!("{HEADER}\n{nothing}"), false).unwrap_err().to_string();
+            assert!(said.contains("line 2"), "nothing before it is worth keeping: {said}");
+        }
     }
 
     #[test]
