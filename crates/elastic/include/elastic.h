@@ -31,12 +31,21 @@ typedef enum elastic_status {
     ELASTIC_ADDRESS_SPACE = 2, /* the reserved address space is used up */
     ELASTIC_LAYOUT = 3,        /* no space can serve this size and alignment */
     ELASTIC_SYSTEM = 4,        /* the kernel refused */
-    ELASTIC_OPTIONS = 5        /* options that no space can have */
+    ELASTIC_OPTIONS = 5        /* options or chunk sizes that no space or arena can have */
 } elastic_status;
 
 enum { ELASTIC_RECLAIM_DEFAULT = 0, ELASTIC_RECLAIM_AT_RETURN = 1, ELASTIC_RECLAIM_AT_TRIM = 2, ELASTIC_RECLAIM_BACKGROUND = 3 };
 
-/* Zero anywhere means the default: 64 GB, 16 MB, a page, no limit; reclaim at return, keeping 256 KB. */
+/* Aids against memory errors, to be added up. What they find is printed and aborts the process: an overrun, a block given back twice
+ * or with another size, a write to one that is gone; when it is given back, when its memory is used again, when the arena ends. */
+enum {
+    ELASTIC_DEBUG_CANARIES = 1,    /* known bytes behind each block */
+    ELASTIC_DEBUG_GUARD_PAGES = 2, /* an inaccessible page behind each block; directly, if its size is a multiple of its alignment */
+    ELASTIC_DEBUG_POISON = 4,      /* blocks that are gone are filled with 0xf5, and looked at again */
+    ELASTIC_DEBUG_NO_REUSE = 8     /* nothing given back is used again while its arena lives */
+};
+
+/* Zero anywhere means the default: 64 GB, 16 MB, a page, no limit; reclaim at return, keeping 256 KB; no huge pages, no aids. */
 typedef struct elastic_options {
     size_t reserve_bytes; /* address space */
     size_t root_bytes;    /* the largest chunk, a power of two of at least 64 granules */
@@ -44,8 +53,22 @@ typedef struct elastic_options {
     size_t limit_bytes;   /* what may be committed */
     size_t keep_bytes;    /* what may stay committed though nobody uses it; where `reclaim` is at return or background, zero is zero */
     uint32_t interval_ms; /* of the background policy */
-    int reclaim;
+    int reclaim;          /* ELASTIC_RECLAIM_... */
+    int huge_pages;       /* 1: ask the kernel for huge pages */
+    unsigned debug;       /* ELASTIC_DEBUG_... */
 } elastic_options;
+
+/* What an arena has: owned = committed + uncommitted, committed = used + free + deallocated + overhead. */
+typedef struct elastic_statistics {
+    size_t chunks;
+    size_t owned_bytes;
+    size_t committed_bytes;
+    size_t used_bytes;         /* in blocks, rounding and alignment included */
+    size_t free_bytes;         /* still to be bumped through */
+    size_t deallocated_bytes;  /* in free blocks: given back, or left over */
+    size_t deallocated_blocks; /* how many those are */
+    size_t overhead_bytes;     /* the arena's head and its chunks' links */
+} elastic_statistics;
 
 /* Makes a space; `options` may be null. */
 elastic_status elastic_space_new(const elastic_options *options, elastic_space **space);
@@ -53,17 +76,25 @@ elastic_status elastic_space_new(const elastic_options *options, elastic_space *
 void elastic_space_free(elastic_space *space);
 /* Gives all idle memory back to the system; writes how much, unless `bytes` is null. */
 elastic_status elastic_space_trim(const elastic_space *space, size_t *bytes);
+/* Changes what may be committed; 0: no limit. What is committed beyond it stays. */
+void elastic_space_set_limit(const elastic_space *space, size_t limit_bytes);
 /* Committed bytes, idle ones included. */
 size_t elastic_space_committed_bytes(const elastic_space *space);
 /* Writes what the space has, as text, cut to `capacity` and terminated; returns the length of the whole text, as snprintf does. */
 size_t elastic_space_report(const elastic_space *space, char *text, size_t capacity);
 
-/* Begins an arena whose chunks have these sizes (up to eight, the last one repeats); without any, the standard ones. */
+/* Begins an arena whose chunks have these sizes (up to eight, the last one repeats; ELASTIC_OPTIONS for more, or for null with a count);
+ * with a count of 0, the standard ones. */
 elastic_status elastic_arena_new(const elastic_space *space, const size_t *chunk_bytes, size_t count, elastic_arena **arena);
 /* Ends an arena and all of its blocks, on any thread. Null does nothing. */
 void elastic_arena_free(elastic_arena *arena);
 /* Ends all blocks and keeps the memory for what is allocated next. */
 void elastic_arena_reset(elastic_arena *arena);
+
+/* What the arena has; takes time in proportion to its chunks and free blocks. */
+void elastic_arena_statistics(const elastic_arena *arena, elastic_statistics *statistics);
+/* With canaries or poison: 0 where nothing was written over; otherwise writes what was, cut and terminated, and returns its length. */
+size_t elastic_arena_check(const elastic_arena *arena, char *text, size_t capacity);
 
 /* A block, or null. `align` is a power of two; 0 means 16. */
 void *elastic_allocate(elastic_arena *arena, size_t bytes, size_t align);

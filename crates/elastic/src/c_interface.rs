@@ -1,15 +1,19 @@
 //! The functions of `include/elastic.h`, for a static library that C links. What each does is said there.
 //!
 //! An `elastic_arena *` is the arena's head itself, so that a handle in C costs as little as one in Rust. Pointers that the
-//! header calls required are believed; a null where it allows one has a meaning.
+//! header calls required are believed; a null where it allows one has a meaning. What debugging aids find is a panic, which in C ends the process
+//! with its message.
 
-use crate::{Arena, CommitLimit, Error, Growth, Options, Reclaim, Space};
+use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Space};
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 use std::time::Duration;
+
+/// `ELASTIC_OPTIONS`.
+const OPTIONS: c_int = 5;
 
 /// `elastic_status`.
 fn status(error: &Error) -> c_int {
@@ -18,7 +22,7 @@ fn status(error: &Error) -> c_int {
         Error::AddressSpace { .. } => 2,
         Error::Layout { .. } => 3,
         Error::System(_) | Error::Thread(_) => 4,
-        Error::Options { .. } => 5,
+        Error::Options { .. } => OPTIONS,
     }
 }
 
@@ -28,7 +32,7 @@ const MESSAGES: [&std::ffi::CStr; 6] = [
     c"the reserved address space is used up: reserve more when the space is made",
     c"no space can serve a block of this size and alignment",
     c"the kernel refused to reserve or commit memory, or to start a thread",
-    c"options that no space can have",
+    c"options or chunk sizes that no space or arena can have",
 ];
 
 /// `elastic_options`; zero means the default.
@@ -41,26 +45,78 @@ pub struct COptions {
     keep_bytes: usize,
     interval_ms: u32,
     reclaim: c_int,
+    huge_pages: c_int,
+    debug: u32,
 }
 
-fn options(given: &COptions) -> Options {
+/// `elastic_arena_statistics`.
+#[repr(C)]
+pub struct CStatistics {
+    chunks: usize,
+    owned_bytes: usize,
+    committed_bytes: usize,
+    used_bytes: usize,
+    free_bytes: usize,
+    deallocated_bytes: usize,
+    deallocated_blocks: usize,
+    overhead_bytes: usize,
+}
+
+/// Nothing where the options have a value that has no meaning.
+fn options(given: &COptions) -> Option<Options> {
     let or = |value: usize, default: usize| if value == 0 { default } else { value };
     let defaults = Options::default();
     let keep_bytes = given.keep_bytes;
     let reclaim = match given.reclaim {
+        0 => defaults.reclaim,
         1 => Reclaim::AtReturn { keep_bytes },
         2 => Reclaim::AtTrim,
         3 => Reclaim::Background { interval: Duration::from_millis(given.interval_ms.max(1).into()), keep_bytes },
-        _ => defaults.reclaim,
+        _ => return None,
     };
-    Options {
+    let debug = |bit: u32| given.debug >> bit & 1 == 1;
+    if given.debug >> 4 != 0 || !(0..=1).contains(&given.huge_pages) {
+        return None;
+    }
+    Some(Options {
         reserve_bytes: or(given.reserve_bytes, defaults.reserve_bytes),
         root_bytes: or(given.root_bytes, defaults.root_bytes),
         granule_bytes: or(given.granule_bytes, defaults.granule_bytes),
-        limit: (given.limit_bytes != 0).then(|| Arc::new(CommitLimit::new(given.limit_bytes))),
+        // There always is one, so that it can be changed.
+        limit: Some(Arc::new(CommitLimit::new(or(given.limit_bytes, usize::MAX)))),
         reclaim,
+        huge_pages: given.huge_pages == 1,
+        debug: Debug { canaries: debug(0), guard_pages: debug(1), poison: debug(2), no_reuse: debug(3) },
         ..defaults
+    })
+}
+
+const DEFAULTS: COptions = COptions {
+    reserve_bytes: 0,
+    root_bytes: 0,
+    granule_bytes: 0,
+    limit_bytes: 0,
+    keep_bytes: 0,
+    interval_ms: 0,
+    reclaim: 0,
+    huge_pages: 0,
+    debug: 0,
+};
+
+/// Writes as `snprintf` does: cut to `capacity`, terminated; returns the length of all of it.
+///
+/// # Safety
+/// `text` has `capacity` bytes.
+unsafe fn write_text(text: *mut c_char, capacity: usize, message: &str) -> usize {
+    if capacity > 0 {
+        // SAFETY: as the caller promises.
+        let mut place = unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), capacity) };
+        let fits = message.len().min(capacity - 1);
+        // A slice takes what fits; here all of it does.
+        let _ = place.write_all(&message.as_bytes()[..fits]);
+        place[0] = 0;
     }
+    message.len()
 }
 
 /// Runs with an arena that stays its owner's.
@@ -78,7 +134,7 @@ unsafe fn with<R>(arena: NonNull<c_void>, run: impl FnOnce(&mut Arena) -> R) -> 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_space_new(given: *const COptions, space: *mut *mut Space) -> c_int {
     // SAFETY: as the caller promises.
-    let options = unsafe { given.as_ref() }.map_or_else(Options::default, options);
+    let Some(options) = options(unsafe { given.as_ref() }.unwrap_or(&DEFAULTS)) else { return OPTIONS };
     match Space::new(options) {
         Ok(made) => {
             // SAFETY: as the caller promises.
@@ -125,30 +181,34 @@ pub unsafe extern "C" fn elastic_space_committed_bytes(space: *const Space) -> u
 }
 
 /// # Safety
+/// `space` lives.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_set_limit(space: *const Space, limit_bytes: usize) {
+    // SAFETY: as the caller promises.
+    if let Some(limit) = &unsafe { &*space }.options().limit {
+        limit.set_limit_bytes(if limit_bytes == 0 { usize::MAX } else { limit_bytes });
+    }
+}
+
+/// # Safety
 /// `space` lives; `text` has `capacity` bytes.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_space_report(space: *const Space, text: *mut c_char, capacity: usize) -> usize {
     // SAFETY: as the caller promises.
     let report = unsafe { &*space }.report().map_or_else(|error| error.to_string(), |report| report.to_string());
-    if capacity > 0 {
-        // SAFETY: as the caller promises.
-        let mut place = unsafe { std::slice::from_raw_parts_mut(text.cast::<u8>(), capacity) };
-        let fits = report.len().min(capacity - 1);
-        // A slice takes what fits; here all of it does.
-        let _ = place.write_all(&report.as_bytes()[..fits]);
-        place[0] = 0;
-    }
-    report.len()
+    // SAFETY: as the caller promises.
+    unsafe { write_text(text, capacity, &report) }
 }
 
 /// # Safety
-/// `space` lives; `sizes` has `count` sizes, or `count` is zero; `arena` is where to write.
+/// `space` lives; `sizes` has `count` sizes, or is null; `arena` is where to write.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const usize, count: usize, arena: *mut *mut c_void) -> c_int {
     let growth = match count {
         0 => Growth::default(),
         // SAFETY: as the caller promises.
-        _ => Growth::new(unsafe { std::slice::from_raw_parts(sizes, count.min(8)) }),
+        1..=8 if !sizes.is_null() => Growth::new(unsafe { std::slice::from_raw_parts(sizes, count) }),
+        _ => return OPTIONS,
     };
     // SAFETY: as the caller promises.
     match unsafe { &*space }.arena(growth) {
@@ -177,6 +237,49 @@ pub unsafe extern "C" fn elastic_arena_free(arena: *mut c_void) {
 pub unsafe extern "C" fn elastic_arena_reset(arena: NonNull<c_void>) {
     // SAFETY: as the caller promises.
     unsafe { with(arena, Arena::reset) };
+}
+
+/// # Safety
+/// `arena` came from `elastic_arena_new` and is used by this thread alone; `statistics` is where to write.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_arena_statistics(arena: NonNull<c_void>, statistics: *mut CStatistics) {
+    // SAFETY: as the caller promises.
+    let found = unsafe { with(arena, |arena| arena.statistics()) };
+    let ArenaStatistics {
+        chunks,
+        owned_bytes,
+        committed_bytes,
+        used_bytes,
+        free_bytes,
+        deallocated_bytes,
+        deallocated_blocks,
+        overhead_bytes,
+    } = found;
+    // SAFETY: as the caller promises.
+    unsafe {
+        statistics.write(CStatistics {
+            chunks,
+            owned_bytes,
+            committed_bytes,
+            used_bytes,
+            free_bytes,
+            deallocated_bytes,
+            deallocated_blocks,
+            overhead_bytes,
+        });
+    }
+}
+
+/// # Safety
+/// `arena` came from `elastic_arena_new` and is used by this thread alone; `text` has `capacity` bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_arena_check(arena: NonNull<c_void>, text: *mut c_char, capacity: usize) -> usize {
+    // SAFETY: as the caller promises.
+    match unsafe { with(arena, |arena| arena.check()) } {
+        Ok(()) => 0,
+        // SAFETY: as above.
+        Err(overwritten) => unsafe { write_text(text, capacity, &overwritten.to_string()) },
+    }
 }
 
 /// # Safety

@@ -41,7 +41,7 @@ pub enum Error {
         /// Its value.
         found: usize,
         /// What it may be.
-        expected: &'static str,
+        expected: String,
     },
 }
 

@@ -1,7 +1,7 @@
 //! What a space is made with.
 
 use crate::Error;
-use crate::pool::shape::Shape;
+use crate::pool::shape::{GRANULE_LINES, Shape};
 use heaplab_address_space::{CommitLimit, Faults, page_bytes};
 use std::sync::Arc;
 use std::time::Duration;
@@ -73,7 +73,8 @@ impl Debug {
 pub struct Options {
     /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. It is divided
     /// among shards, one a processor and eight at most, of which the first has seven eighths of it or more; that much is the largest
-    /// block there can be. Less than 16 roots are not divided. Default 64 GB.
+    /// block there can be. Less than 16 roots are not divided. Less than 2^31 64ths of a granule: 128 GB with one of 4 KB, and in
+    /// proportion with a larger one. Default 64 GB.
     pub reserve_bytes: usize,
     /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
     pub root_bytes: usize,
@@ -82,7 +83,9 @@ pub struct Options {
     pub granule_bytes: usize,
     /// When idle memory goes back.
     pub reclaim: Reclaim,
-    /// How much may be committed; share one between spaces, or keep it to change it later. Default: no limit.
+    /// How much may be committed; share one between spaces, or keep it to change it later. Before it refuses a request, the space gives back
+    /// what lies idle in itself, and not what lies idle in others that share the limit: reclaim at return there, keeping little, or
+    /// [`trim`](crate::Space::trim) them and ask again. Default: no limit.
     pub limit: Option<Arc<CommitLimit>>,
     /// Ask the kernel for huge pages: several times faster to fill at first, but it then gives 2 MB for a byte, so that more is resident
     /// than committed until a trim splits them. mimalloc asks for them by default. Default: no.
@@ -111,7 +114,7 @@ impl Default for Options {
 impl Options {
     /// The geometry these options ask for.
     pub(crate) fn shape(&self) -> Result<Shape, Error> {
-        let wrong = |what, found, expected| Error::Options { what, found, expected };
+        let wrong = |what, found, expected: &str| Error::Options { what, found, expected: expected.into() };
         if !self.granule_bytes.is_power_of_two() || self.granule_bytes < page_bytes() {
             return Err(wrong("granule_bytes", self.granule_bytes, "a power of two of at least a page"));
         }
@@ -119,10 +122,22 @@ impl Options {
         if !self.root_bytes.is_power_of_two() || self.root_bytes < least || self.root_bytes > 1 << 40 {
             return Err(wrong("root_bytes", self.root_bytes, "a power of two of at least 64 granules and at most 1 TB"));
         }
-        let reserve = || wrong("reserve_bytes", self.reserve_bytes, "at least 1, and less than 2^31 64ths of a granule");
-        if self.reserve_bytes == 0 {
-            return Err(reserve());
+        // Lines are numbered with 31 bits, so that this much is too much.
+        let too_many_bytes = (self.granule_bytes / GRANULE_LINES as usize).saturating_mul(1 << 31);
+        let most_bytes = (too_many_bytes - 1) / self.root_bytes * self.root_bytes;
+        if most_bytes == 0 {
+            let expected =
+                format!("at most {} with a granule of {} bytes; a larger granule allows more", too_many_bytes / 2, self.granule_bytes);
+            return Err(wrong("root_bytes", self.root_bytes, &expected));
         }
-        Shape::new(self.granule_bytes, self.root_bytes, self.reserve_bytes.div_ceil(self.root_bytes)).ok_or_else(reserve)
+        if self.reserve_bytes == 0 || self.reserve_bytes > most_bytes {
+            let expected = format!(
+                "1 to {most_bytes} with a granule of {} bytes and roots of {}; a larger granule allows more",
+                self.granule_bytes, self.root_bytes
+            );
+            return Err(wrong("reserve_bytes", self.reserve_bytes, &expected));
+        }
+        let roots = self.reserve_bytes.div_ceil(self.root_bytes);
+        Ok(Shape::new(self.granule_bytes, self.root_bytes, roots).expect("what a shape needs was checked"))
     }
 }

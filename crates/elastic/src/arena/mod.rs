@@ -95,6 +95,9 @@ impl Arena {
     /// A layout of no bytes gives an aligned address that is no block. After an error the arena's blocks and what it has for
     /// more are as before; only empty chunks of several roots that a [`reset`](Arena::reset) kept may have gone back to the space,
     /// for a request of more than a root that needed their place.
+    ///
+    /// Chunks are committed from their ends downwards, so that an alignment of many pages may commit as many bytes: 1 MB for a block of 64
+    /// bytes aligned to 1 MB. Only the pages written are resident.
     #[inline(always)]
     pub fn allocate(&self, layout: Layout) -> Result<NonNull<u8>, Error> {
         let size = layout.size().wrapping_add(WORD - 1) & !(WORD - 1);

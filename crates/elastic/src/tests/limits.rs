@@ -189,6 +189,23 @@ fn options_that_no_space_can_have_are_refused() {
     ] {
         assert!(matches!(Space::new(options.clone()), Err(Error::Options { .. })), "{options:?}");
     }
+    let message = |options: Options| Space::new(options).unwrap_err().to_string();
+    let terabyte = Options { reserve_bytes: 1, root_bytes: 1 << 40, granule_bytes: 4096, ..Options::default() };
+    let large_page = granule_bytes > 4096;
+    if !large_page {
+        assert_eq!(
+            message(terabyte.clone()),
+            "root_bytes: 1099511627776; expected at most 68719476736 with a granule of 4096 bytes; a larger granule allows more"
+        );
+        assert_eq!(
+            message(Options { reserve_bytes: 128 << 30, ..Options::default() }),
+            "reserve_bytes: 137438953472; expected 1 to 137422176256 with a granule of 4096 bytes and roots of 16777216; a larger granule allows more"
+        );
+    }
+    // What the messages say is so.
+    assert!(terabyte.shape().is_err() && Options { root_bytes: 68719476736, ..terabyte.clone() }.shape().is_ok() != large_page);
+    assert!(Options { granule_bytes: 65536, ..terabyte }.shape().is_ok());
+    assert!(Options { reserve_bytes: 137422176256, ..Options::default() }.shape().is_ok());
     let faults = Arc::new(Faults::new());
     faults.fail(Call::Reserve, 0, 1);
     assert!(matches!(Space::new(Options { faults: Some(faults), ..small() }), Err(Error::System(_))));

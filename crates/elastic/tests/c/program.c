@@ -61,6 +61,84 @@ static void limits(void) {
     EXPECT(elastic_message((elastic_status)-1) == elastic_message(ELASTIC_OPTIONS));
 }
 
+static void refused_options(void) {
+    elastic_space *none = NULL;
+    elastic_arena *arena = NULL;
+    const size_t sizes[9] = {512, 512, 512, 512, 512, 512, 512, 512, 512};
+    EXPECT(elastic_space_new(&(elastic_options){.reclaim = 77}, &none) == ELASTIC_OPTIONS);
+    EXPECT(elastic_space_new(&(elastic_options){.reclaim = -1}, &none) == ELASTIC_OPTIONS);
+    EXPECT(elastic_space_new(&(elastic_options){.debug = 16}, &none) == ELASTIC_OPTIONS);
+    EXPECT(elastic_space_new(&(elastic_options){.huge_pages = 2}, &none) == ELASTIC_OPTIONS);
+    EXPECT(none == NULL);
+    EXPECT(elastic_arena_new(space, sizes, 9, &arena) == ELASTIC_OPTIONS);
+    EXPECT(elastic_arena_new(space, NULL, 1, &arena) == ELASTIC_OPTIONS);
+    EXPECT(arena == NULL);
+    EXPECT(elastic_arena_new(space, sizes, 8, &arena) == ELASTIC_OK);
+    elastic_arena_free(arena);
+}
+
+static void changed_limit(void) {
+    elastic_space *limited;
+    elastic_arena *arena;
+    void *block;
+    EXPECT(elastic_space_new(&(elastic_options){.huge_pages = 1}, &limited) == ELASTIC_OK);
+    EXPECT(elastic_arena_new(limited, NULL, 0, &arena) == ELASTIC_OK);
+    elastic_space_set_limit(limited, 128 << 10);
+    EXPECT(elastic_try_allocate(arena, 1 << 20, 0, &block) == ELASTIC_LIMIT);
+    elastic_space_set_limit(limited, 2 << 20);
+    EXPECT(elastic_try_allocate(arena, 1 << 20, 0, &block) == ELASTIC_OK);
+    EXPECT(elastic_try_allocate(arena, 2 << 20, 0, &block) == ELASTIC_LIMIT);
+    elastic_space_set_limit(limited, 0);
+    EXPECT(elastic_try_allocate(arena, 2 << 20, 0, &block) == ELASTIC_OK);
+    elastic_arena_free(arena);
+    elastic_space_free(limited);
+}
+
+static void statistics(void) {
+    elastic_statistics has;
+    elastic_arena *arena;
+    EXPECT(elastic_arena_new(space, NULL, 0, &arena) == ELASTIC_OK);
+    void *first = elastic_allocate(arena, 48, 8);
+    EXPECT(first != NULL && elastic_allocate(arena, 80, 8) != NULL);
+    elastic_arena_statistics(arena, &has);
+    EXPECT(has.chunks == 1 && has.used_bytes == 128 && has.overhead_bytes == 64 && has.deallocated_blocks == 0);
+    EXPECT(has.owned_bytes == 1024 && has.committed_bytes == 1024 && has.free_bytes == 1024 - 64 - 128);
+    elastic_deallocate(arena, first, 48);
+    elastic_arena_statistics(arena, &has);
+    EXPECT(has.used_bytes == 80 && has.deallocated_blocks == 1 && has.deallocated_bytes == 48);
+    elastic_arena_free(arena);
+}
+
+static void debugging(void) {
+    elastic_options options = {.debug = ELASTIC_DEBUG_CANARIES | ELASTIC_DEBUG_POISON | ELASTIC_DEBUG_NO_REUSE};
+    elastic_space *checked;
+    elastic_arena *arena;
+    char text[200];
+    EXPECT(elastic_space_new(&options, &checked) == ELASTIC_OK);
+    EXPECT(elastic_arena_new(checked, NULL, 0, &arena) == ELASTIC_OK);
+    unsigned char *block = elastic_allocate(arena, 24, 8);
+    EXPECT(block != NULL && elastic_arena_check(arena, text, sizeof text) == 0);
+    unsigned char canary = block[24];
+    block[24] = (unsigned char)~canary;
+    EXPECT(elastic_arena_check(arena, text, sizeof text) > 20 && strstr(text, "block of 24 bytes") && strstr(text, "offset 24"));
+    EXPECT(elastic_arena_check(arena, NULL, 0) > 20);
+    block[24] = canary;
+    elastic_deallocate(arena, block, 24);
+    EXPECT(block[0] == 0xf5 && block[23] == 0xf5 && elastic_allocate(arena, 24, 8) != block);
+    block[7] = 1;
+    EXPECT(elastic_arena_check(arena, text, sizeof text) > 20 && strstr(text, "freed") && strstr(text, "offset 7"));
+    block[7] = 0xf5;
+    elastic_arena_free(arena);
+    elastic_space_free(checked);
+    options.debug = ELASTIC_DEBUG_GUARD_PAGES;
+    EXPECT(elastic_space_new(&options, &checked) == ELASTIC_OK);
+    EXPECT(elastic_arena_new(checked, NULL, 0, &arena) == ELASTIC_OK);
+    block = elastic_allocate(arena, 48, 0);
+    EXPECT(block != NULL && ((size_t)block + 48) % 4096 == 0);
+    elastic_arena_free(arena);
+    elastic_space_free(checked);
+}
+
 int main(void) {
     pthread_t threads[2];
     elastic_arena *arena;
@@ -81,6 +159,10 @@ int main(void) {
     EXPECT(elastic_space_report(space, text, 10) > 10 && strlen(text) == 9);
     elastic_arena_free(arena);
     elastic_arena_free(NULL);
+    refused_options();
+    changed_limit();
+    statistics();
+    debugging();
     EXPECT(elastic_space_trim(space, &bytes) == ELASTIC_OK && elastic_space_committed_bytes(space) == 0);
     elastic_space_free(space);
     elastic_space_free(NULL);
