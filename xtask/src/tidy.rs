@@ -1,5 +1,5 @@
 //! The house rules that a machine can see, as a check over the tree: file and function length, module docs, SAFETY
-//! sentences, words that do not belong, and the arrows between crates (the table of ARCHITECTURE.md).
+//! sentences, words that do not belong, marks that no test expects, and the arrows between crates (the table of ARCHITECTURE.md).
 //!
 //! The idea is TigerBeetle's tidy. Each rule is a function from one file to findings and knows nothing of the others;
 //! this file walks the tree and prints. What needs a compiler (missing docs, formatting, lints) is left to clippy and rustfmt.
@@ -7,6 +7,7 @@
 mod arrows;
 mod code;
 mod length;
+mod marks;
 mod rust;
 mod words;
 
@@ -58,6 +59,7 @@ pub fn run() -> Result<()> {
     let files = read_tree(root)?;
     let mut findings: Vec<Finding> = files.iter().flat_map(check).collect();
     findings.extend(arrows::check(&files));
+    findings.extend(marks::check(&files));
     for long in files.iter().filter_map(length::nearly_too_long) {
         eprintln!("{long}");
     }

@@ -4,6 +4,7 @@ mod blocks;
 mod debugging;
 mod limits;
 mod model;
+mod report;
 mod threads;
 
 use crate::{Options, Reclaim, Space};

@@ -5,6 +5,7 @@ use super::{is_empty, layout, small};
 use crate::CommitLimit;
 use crate::pool::shards::{Shards, set_home};
 use crate::{Arena, Growth, Options, Reclaim, Space};
+use heaplab_buddy::marks;
 #[cfg(not(miri))]
 use heaplab_buddy::marks::passed;
 use std::ptr::NonNull;
@@ -166,12 +167,12 @@ fn arenas_made_in_one_thread_grow_and_die_in_another() {
 fn the_last_arena_of_several_shards_ends_the_space() {
     let space = sharded(3, small());
     let alive = Arc::downgrade(&space.0);
-    let arenas: Vec<Arena> = (0..6)
-        .map(|home| {
-            set_home(home);
-            space.arena(Growth::MICRO).unwrap()
-        })
-        .collect();
+    let begin = |home| {
+        set_home(home);
+        space.arena(Growth::MICRO).unwrap()
+    };
+    let mut arenas: Vec<Arena> = (0..3).map(|home| marks::expect("a shard has its first arena", || begin(home))).collect();
+    arenas.extend((3..6).map(begin));
     assert_eq!((Arc::strong_count(&space.0), space.arenas()), (1 + 3, 6), "one count a shard");
     drop(space);
     std::thread::scope(|scope| {
@@ -241,7 +242,7 @@ fn a_shard_without_roots_left_asks_the_others() {
     for arena in &arenas {
         arena.allocate(layout(root - 4096, 8)).expect("a root of either shard");
     }
-    let refused = arenas[0].allocate(layout(root - 4096, 8));
+    let refused = marks::expect("a shard has no room", || arenas[0].allocate(layout(root - 4096, 8)));
     assert!(matches!(refused, Err(crate::Error::AddressSpace { reserved_bytes, .. }) if reserved_bytes == 16 * root), "{refused:?}");
     drop(arenas);
     is_empty(&space);
@@ -277,6 +278,49 @@ fn the_background_gives_idle_memory_back_and_ends_with_its_space() {
         std::thread::sleep(Duration::from_millis(5));
     }
     space.check_deep().unwrap();
+}
+
+#[test]
+#[cfg(not(miri))]
+fn the_background_leaves_what_may_be_kept() {
+    let granule = small().granule_bytes;
+    let keep_bytes = 65 * granule;
+    let reclaim = Reclaim::Background { interval: Duration::from_millis(1), keep_bytes };
+    let space = sharded(1, Options { reclaim, ..small() });
+    for round in 0..20 {
+        // Large chunks of 32 granules each, which go back one by one, and a granule for the arenas' heads.
+        let arenas: Vec<Arena> = (0..4).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+        for arena in &arenas {
+            arena.allocate(layout(31 * granule, 8)).unwrap();
+        }
+        drop(arenas);
+        let start = Instant::now();
+        while space.idle_bytes() > keep_bytes {
+            assert!(start.elapsed() < Duration::from_secs(60), "{} bytes are still idle", space.idle_bytes());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(space.idle_bytes(), keep_bytes, "round {round}");
+    }
+    is_empty(&space);
+}
+
+#[test]
+#[cfg(not(miri))]
+fn at_return_idle_memory_goes_down_to_half_of_what_may_be_kept() {
+    let granule = small().granule_bytes;
+    let space = sharded(1, Options { reclaim: Reclaim::AtReturn { keep_bytes: 130 * granule }, ..small() });
+    let mut arenas: Vec<Arena> = (0..5).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+    for arena in &arenas {
+        arena.allocate(layout(31 * granule, 8)).unwrap();
+    }
+    for left in [4, 3, 2, 1] {
+        arenas.pop();
+        assert_eq!(space.idle_bytes(), (5 - left) * 32 * granule, "not more than may be kept");
+    }
+    arenas.pop();
+    // 161 granules; one chunk after the other until not more than 65 are left.
+    assert_eq!(space.idle_bytes(), 65 * granule);
+    is_empty(&space);
 }
 
 #[test]

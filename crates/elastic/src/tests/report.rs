@@ -1,0 +1,253 @@
+//! Reports, exactly: every sum against what the test itself did, the text, and the data.
+
+use super::{is_empty, layout, small};
+use crate::pool::shards::Shards;
+use crate::{Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space};
+use heaplab_buddy::marks;
+use std::sync::Arc;
+
+/// One shard, so that it is known where everything lies; all memory may be kept, and is committed granule by granule.
+fn single(options: Options) -> Space {
+    Space::with_shards(Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..options }, |shape| Shards::new(shape, 1)).unwrap()
+}
+
+/// Free chunks that a report names, by how many granules they have.
+fn free(report: &Report) -> Vec<(usize, usize, usize)> {
+    let granule = report.granule_bytes;
+    let levels = report.free_chunks.iter().filter(|level| level.chunks > 0);
+    levels.map(|level| (level.chunk_bytes / granule, level.chunks, level.committed_bytes / granule)).collect()
+}
+
+#[test]
+fn every_sum_of_a_report_is_what_was_done() {
+    let Options { granule_bytes: granule, root_bytes, reserve_bytes, .. } = small();
+    if root_bytes / granule != 256 {
+        return;
+    }
+    let line = granule / 64;
+    let space = single(Options { limit: Some(Arc::new(CommitLimit::new(99 * granule))), ..small() });
+    let empty = space.report().unwrap();
+    assert_eq!(
+        (empty.reserved_bytes, empty.limit_bytes, empty.granule_bytes, empty.line_bytes),
+        (reserve_bytes, 99 * granule, granule, line)
+    );
+    assert_eq!((empty.committed_bytes, empty.arenas, empty.commits, free(&empty)), (0, 0, 0, vec![]));
+    assert!(empty.mappings <= 2 && empty.resident_bytes == 0, "{empty:?}");
+
+    let one = space.arena(Growth::new(&[8 * line])).unwrap();
+    let two = space.arena(Growth::new(&[24 * line])).unwrap();
+    let large = space.arena(Growth::new(&[4 * granule])).unwrap();
+    let report = space.report().unwrap();
+    let sums =
+        |report: &Report| [report.shared_bytes, report.shared_free_bytes, report.large_bytes, report.idle_bytes, report.committed_bytes];
+    assert_eq!(sums(&report), [granule, 32 * line, granule, 0, 2 * granule], "32 of 64 lines, and the large chunk's last granule");
+    assert_eq!((report.arenas, report.commits, report.uncommits, report.uncommitted_bytes), (3, 2, 0, 0));
+    // A root of 256: 64 for the region, 4 for the large chunk.
+    assert_eq!(free(&report), [(128, 1, 0), (32, 1, 0), (16, 1, 0), (8, 1, 0), (4, 1, 0)]);
+    let counts = Counts { chunks_taken: 3, cold_granules: 1, regions_begun: 1, ..Counts::default() };
+    assert_eq!(report.counts, counts);
+    assert!(report.table_bytes > empty.table_bytes && report.table_bytes < 1 << 20, "{report:?}");
+    if cfg!(not(miri)) {
+        assert_eq!(report.resident_bytes, 2 * granule, "the arenas' heads and links");
+    }
+
+    two.allocate(layout(30 * line, 8)).unwrap();
+    large.allocate(layout(3 * granule, 8)).unwrap();
+    let report = space.report().unwrap();
+    assert_eq!(sums(&report), [granule, 8 * line, 4 * granule, 0, 5 * granule], "lengthened by as much as its growth says: {report}");
+    assert_eq!(report.counts, Counts { chunks_enlarged: 1, ..counts });
+
+    drop((two, large));
+    let report = space.report().unwrap();
+    assert_eq!(sums(&report), [granule, 56 * line, 0, 4 * granule, 5 * granule]);
+    assert_eq!(free(&report), [(128, 1, 0), (32, 1, 0), (16, 1, 0), (8, 1, 0), (4, 2, 4)], "one of them committed");
+    drop(one);
+    let report = space.report().unwrap();
+    assert_eq!((sums(&report), report.arenas), ([0, 0, 0, 5 * granule, 5 * granule], 0));
+    let again = space.arena(Growth::new(&[8 * line])).unwrap();
+    assert_eq!(space.report().unwrap().counts.warm_granules, 1);
+    drop(again);
+    assert_eq!(space.trim().unwrap(), 5 * granule);
+    let report = space.report().unwrap();
+    assert_eq!((sums(&report), report.uncommits, report.uncommitted_bytes), ([0; 5], 2, 5 * granule as u64));
+    assert_eq!(free(&report), [(256, 1, 0)], "the root is whole again");
+    let done = Counts { chunks_taken: 4, chunks_returned: 4, chunks_enlarged: 1, warm_granules: 1, regions_ended: 1, ..counts };
+    assert_eq!(report.counts, done);
+    is_empty(&space);
+}
+
+/// The sums of many arenas against a shadow that asks each of them.
+#[test]
+fn a_report_is_the_sum_of_its_arenas() {
+    let space = single(small());
+    let (granule, line) = (small().granule_bytes, small().granule_bytes / 64);
+    let growths = [Growth::MICRO, Growth::SMALL, Growth::STANDARD, Growth::LARGE];
+    let mut arenas: Vec<Arena> = Vec::new();
+    for nth in 0..if cfg!(miri) { 20 } else { 300 } {
+        let arena = space.arena(growths[nth % 4]).unwrap();
+        for block in 0..nth % 23 {
+            arena.allocate(layout(8 + (nth * 37 + block * 211) % 700, 8)).unwrap();
+        }
+        arenas.push(arena);
+        if nth % 5 == 4 {
+            arenas.swap_remove(nth * 7 % arenas.len());
+        }
+        let all: Vec<ArenaStatistics> = arenas.iter().map(Arena::statistics).collect();
+        for has in &all {
+            assert_eq!(has.committed_bytes, has.used_bytes + has.free_bytes + has.deallocated_bytes + has.overhead_bytes, "{has:?}");
+            assert!(has.owned_bytes >= has.committed_bytes && has.overhead_bytes >= 64, "{has:?}");
+        }
+        let report = space.report().unwrap();
+        let committed: usize = all.iter().map(|has| has.committed_bytes).sum();
+        assert_eq!(report.shared_bytes - report.shared_free_bytes + report.large_bytes, committed, "{report}");
+        assert_eq!(report.committed_bytes, report.shared_bytes + report.large_bytes + report.idle_bytes, "{report}");
+        assert_eq!((report.committed_bytes, report.idle_bytes, report.arenas), (space.committed_bytes(), space.idle_bytes(), arenas.len()));
+        assert!(report.shared_bytes.is_multiple_of(granule) && report.shared_free_bytes.is_multiple_of(line));
+        let chunks: usize = all.iter().map(|has| has.chunks).sum();
+        assert_eq!(report.counts.chunks_taken - report.counts.chunks_returned, chunks as u64);
+    }
+    drop(arenas);
+    is_empty(&space);
+}
+
+fn written() -> Report {
+    Report {
+        reserved_bytes: 64 << 30,
+        committed_bytes: 5 << 20,
+        limit_bytes: 1 << 30,
+        resident_bytes: 4 << 20,
+        mappings: 2,
+        arenas: 7,
+        granule_bytes: 4096,
+        line_bytes: 64,
+        shared_bytes: 3 << 20,
+        shared_free_bytes: 1 << 20,
+        large_bytes: (2 << 20) - 1536,
+        idle_bytes: 1536,
+        free_chunks: vec![
+            Level { chunk_bytes: 16 << 20, chunks: 3, committed_bytes: 0 },
+            Level { chunk_bytes: 8 << 20, chunks: 0, committed_bytes: 0 },
+            Level { chunk_bytes: 8192, chunks: 1, committed_bytes: 4096 },
+        ],
+        table_bytes: 10_000,
+        commits: 11,
+        uncommits: 12,
+        uncommitted_bytes: 13 << 10,
+        counts: Counts {
+            chunks_taken: 1,
+            chunks_returned: 2,
+            chunks_enlarged: 3,
+            warm_granules: 4,
+            cold_granules: 5,
+            regions_begun: 6,
+            regions_ended: 8,
+        },
+    }
+}
+
+#[test]
+fn the_text_of_a_report() {
+    let expected = "\
+Usage: 7 arenas
+                          reserved:     64.00 GB
+                         committed:      5.00 MB, limit 1.00 GB
+                          resident:      4.00 MB, 2 mappings
+
+Committed (percentages refer to committed):
+                      small chunks:      2.00 MB (40%)
+   free lines between small chunks:      1.00 MB (20%)
+                      large chunks:      2.00 MB (40%)
+    idle, to be given back by trim:      1.50 KB (<1%)
+
+Free chunks:
+                          16.00 MB:            3 chunks, 0 bytes committed
+                           8.00 KB:            1 chunks, 4.00 KB committed
+
+Settings: granule 4.00 KB, line 64 bytes
+Books: about 9.77 KB
+Chunks: 1 taken, 2 returned, 3 enlarged in place
+Granules: 4 reused, 5 committed; regions: 6 begun, 8 ended
+Kernel: 11 commits, 12 uncommits of 13.00 KB in all
+";
+    assert_eq!(written().to_string(), expected);
+    let nothing = Report {
+        committed_bytes: 0,
+        shared_bytes: 0,
+        shared_free_bytes: 0,
+        large_bytes: 0,
+        idle_bytes: 0,
+        limit_bytes: usize::MAX,
+        ..written()
+    };
+    let text = nothing.to_string();
+    assert!(text.contains("committed:      0 bytes, limit unlimited\n") && text.contains("small chunks:      0 bytes ( 0%)\n"), "{text}");
+}
+
+#[test]
+#[cfg(feature = "serde")]
+fn reports_and_statistics_are_data() {
+    let report = written();
+    let json = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["reserved_bytes"], 64u64 << 30);
+    assert_eq!(json["free_chunks"][2], serde_json::json!({ "chunk_bytes": 8192, "chunks": 1, "committed_bytes": 4096 }));
+    assert_eq!(json["counts"]["regions_ended"], 8);
+    assert_eq!(json.as_object().unwrap().len(), 18, "every field: {json}");
+    assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
+    let space = single(small());
+    let has = space.arena(Growth::SMALL).unwrap().statistics();
+    let json = serde_json::to_string(&has).unwrap();
+    assert_eq!(serde_json::from_str::<ArenaStatistics>(&json).unwrap(), has);
+    assert!(json.starts_with("{\"chunks\":1,\"owned_bytes\":"), "{json}");
+}
+
+/// The flags (proc(5), VmFlags) of the mapping that the address lies in.
+#[cfg(not(miri))]
+fn flags_at(address: usize) -> String {
+    let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut inside = false;
+    for line in smaps.lines() {
+        let range = line.split_once(' ').and_then(|(range, _)| range.split_once('-'));
+        let parsed = range.and_then(|(start, end)| Some((usize::from_str_radix(start, 16).ok()?, usize::from_str_radix(end, 16).ok()?)));
+        match parsed {
+            Some((start, end)) => inside = (start..end).contains(&address),
+            None if inside && line.starts_with("VmFlags:") => return format!("{line} "),
+            None => {}
+        }
+    }
+    String::new()
+}
+
+#[test]
+#[cfg(not(miri))]
+fn huge_pages_are_asked_for_only_where_they_are_wanted() {
+    if !std::path::Path::new("/sys/kernel/mm/transparent_hugepage").exists() {
+        eprintln!("skipped: this kernel has no transparent huge pages");
+        return;
+    }
+    for (huge_pages, flag) in [(true, " hg "), (false, " nh ")] {
+        let space = single(Options { huge_pages, ..small() });
+        let arena = space.arena(Growth::SMALL).unwrap();
+        let flags = flags_at(arena.alloc(1u8).map(|byte| std::ptr::from_ref(byte).addr()).unwrap());
+        assert!(flags.is_empty() || flags.contains(flag), "huge pages {huge_pages}: {flags}");
+    }
+}
+
+#[test]
+#[cfg(not(miri))]
+fn of_a_full_shard_and_the_limit_the_limit_is_told() {
+    let (root, granule) = (small().root_bytes, small().granule_bytes);
+    for home in [0, 1] {
+        let limit = Arc::new(CommitLimit::none());
+        let options = Options { reserve_bytes: 16 * root, limit: Some(limit.clone()), reclaim: Reclaim::AtTrim, ..small() };
+        let space = Space::with_shards(options, |shape| Shards::new(shape, 2)).unwrap();
+        crate::pool::shards::set_home(1);
+        // Its two roots: one with the region of its head, one whole.
+        let arena = space.arena(Growth::MICRO).unwrap();
+        arena.allocate(layout(root - granule, 8)).unwrap();
+        limit.set_limit_bytes(space.committed_bytes() + granule);
+        crate::pool::shards::set_home(home);
+        let refused = marks::expect("a shard has no room", || arena.allocate(layout(root - granule, 8)));
+        assert!(matches!(refused, Err(crate::Error::LimitReached { .. })), "home {home}: {refused:?}");
+    }
+    crate::pool::shards::set_home(0);
+}
