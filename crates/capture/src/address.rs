@@ -4,7 +4,7 @@ use crate::CaptureError;
 use std::fmt;
 
 /// The port of Node's inspector where none is said.
-const DEFAULT_PORT: u16 = 9229;
+pub(crate) const DEFAULT_PORT: u16 = 9229;
 
 /// An address that was understood.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -13,6 +13,8 @@ pub struct Endpoint {
     pub address: Address,
     /// What it calls itself; empty where only an address was given.
     pub title: String,
+    /// The process whose inspector was opened for this, and is closed when the connection ends; none where it listened already.
+    pub opened: Option<u32>,
 }
 
 /// A row of an inspector's `/json/list`.
@@ -33,7 +35,8 @@ pub struct Page {
 }
 
 impl Endpoint {
-    /// The inspector of a Node process; where it is not listening, it is asked to (`SIGUSR1`).
+    /// The inspector of a Node process; where it is not listening, it is asked to (`SIGUSR1`), and asked to end that by
+    /// [`Connection::end`](crate::Connection::end).
     ///
     /// # Errors
     /// There is no such process, it is no Node, or its inspector cannot be reached.
@@ -49,7 +52,7 @@ impl Endpoint {
     pub fn at(text: &str, page: Option<&str>, options: &Options) -> Result<Endpoint, CaptureError> {
         let address = Address::parse(text)?;
         if !address.path.is_empty() && address.path != "/" && !address.path.starts_with("/json") {
-            return Ok(Endpoint { address, title: String::new() });
+            return Ok(Endpoint { address, title: String::new(), opened: None });
         }
         choose(&address, pages(&address, options)?, page)
     }
@@ -91,7 +94,7 @@ fn choose(address: &Address, pages: Vec<Page>, wanted: Option<&str>) -> Result<E
     })?;
     // The host as it was reached: a browser in a container names one that only it knows.
     let found = Address::parse(&socket)?;
-    Ok(Endpoint { address: Address { path: found.path, ..address.clone() }, title: page.title })
+    Ok(Endpoint { address: Address { path: found.path, ..address.clone() }, title: page.title, opened: None })
 }
 
 #[cfg(test)]

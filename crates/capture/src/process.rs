@@ -1,9 +1,12 @@
 //! The inspector of a Node process that is named by its pid.
 //!
 //! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails where another Node has that port. So the
-//! port is not assumed: `/proc` says which sockets the process listens on. The signal kills a program that does not catch it, which is why
-//! `/proc` is asked about that first.
+//! port is not assumed: `/proc` says which sockets the process listens on, and before the signal, whether the port is free. The signal kills a
+//! program that does not catch it, which is why `/proc` is asked about that first.
+//!
+//! An open inspector lets any local program run code in the process: one that was opened here is closed again.
 
+use crate::address::DEFAULT_PORT;
 use crate::{Address, CaptureError, Endpoint, Options, endpoint};
 use rustix::process::{Pid, Signal, kill_process};
 use std::collections::HashSet;
@@ -13,6 +16,8 @@ use std::time::{Duration, Instant};
 
 /// Between two looks at what the process listens on.
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Between two signals.
+const SIGNAL_AGAIN: Duration = Duration::from_secs(2);
 /// The bit of `SIGUSR1` in the masks of `/proc/PID/status`.
 const USR1_BIT: u64 = 1 << (10 - 1);
 /// A listening socket's state in `/proc/PID/net/tcp`.
@@ -34,25 +39,77 @@ pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> 
             ),
         ));
     }
+    if let Some(taken) = taken_port(pid) {
+        return Err(wrong(pid, &taken));
+    }
     let target = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| wrong(pid, "is no process"))?;
-    kill_process(target, Signal::USR1).map_err(|error| wrong(pid, &explain(&error.into())))?;
     let until = Instant::now() + options.connect;
+    let mut signal_at = Instant::now();
     while Instant::now() < until {
+        // Again where it is not heard: while Node still ends a session, the signal is lost. A Node that listens already does nothing.
+        if Instant::now() >= signal_at {
+            kill_process(target, Signal::USR1).map_err(|error| wrong(pid, &explain(&error.into())))?;
+            signal_at += SIGNAL_AGAIN;
+        }
         std::thread::sleep(LOOK_AGAIN);
         if !fs::exists(format!("/proc/{pid}")).unwrap_or(false) {
             return Err(wrong(pid, "ended when it was asked to start its inspector"));
         }
         if let Some(endpoint) = listening(pid, options)? {
-            return Ok(endpoint);
+            return Ok(Endpoint { opened: Some(pid), ..endpoint });
         }
     }
     Err(wrong(
         pid,
         &format!(
-            "was asked to start its inspector (SIGUSR1) and has not within {} s: it is no Node, or port 9229 is taken (it says so on its standard error): free the port, or start it with --inspect=0",
+            "was asked to start its inspector (SIGUSR1) and has not within {} s: it is no Node, or its port is taken (it says so on its standard error), or it has not come to its event loop: start it with --inspect-port=0",
             options.connect.as_secs()
         ),
     ))
+}
+
+/// Why Node could not open its inspector: the port has an owner.
+fn taken_port(pid: u32) -> Option<String> {
+    let port = inspector_port(pid);
+    let row = |line: &str| {
+        let cells: Vec<&str> = line.split_whitespace().collect();
+        let (_, local) = cells.get(1)?.split_once(':')?;
+        let is_it = u16::from_str_radix(local, 16).ok()? == port && *cells.get(3)? == LISTENING;
+        is_it.then(|| cells.get(9)?.parse::<u64>().ok()).flatten()
+    };
+    let tables = ["tcp", "tcp6"].map(|table| fs::read_to_string(format!("/proc/{pid}/net/{table}")).unwrap_or_default());
+    let socket = tables.iter().flat_map(|table| table.lines().skip(1)).find_map(row)?;
+    let pids = fs::read_dir("/proc").ok()?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    let owner = pids.into_iter().find(|other| sockets(*other).is_ok_and(|sockets| sockets.contains(&socket)));
+    let owner = owner.map_or("another program".to_owned(), |owner| {
+        let name = fs::read_to_string(format!("/proc/{owner}/comm")).unwrap_or_default();
+        format!("process {owner} ({})", name.trim_end())
+    });
+    Some(format!(
+        "cannot open its inspector: port {port}, where that would listen, is taken by {owner}; end that one's, or start this one with --inspect-port=0"
+    ))
+}
+
+/// Where Node would listen: what its command line or `NODE_OPTIONS` says, or 9229. 0 is any port that is free.
+fn inspector_port(pid: u32) -> u16 {
+    let environment = fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let options = environment.split(|byte| *byte == 0).find_map(|variable| variable.strip_prefix(b"NODE_OPTIONS="));
+    let mut words: Vec<String> = String::from_utf8_lossy(options.unwrap_or_default()).split_whitespace().map(str::to_owned).collect();
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    words.extend(line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()));
+    let mut port = DEFAULT_PORT;
+    for (at, word) in words.iter().enumerate() {
+        let (option, value) = word.split_once('=').unwrap_or((word, words.get(at + 1).map_or("", String::as_str)));
+        if matches!(option, "--inspect-port" | "--debug-port") {
+            port = value.rsplit(':').next().and_then(|port| port.parse().ok()).unwrap_or(port);
+        }
+    }
+    port
+}
+
+/// Whether the process still listens as an inspector.
+pub(crate) fn is_open(pid: u32, options: &Options) -> bool {
+    matches!(listening(pid, options), Ok(Some(_)))
 }
 
 /// The inspector that the process already listens on.
@@ -69,7 +126,7 @@ fn listening(pid: u32, options: &Options) -> Result<Option<Endpoint>, CaptureErr
             if let Some(page) = pages.into_iter().find(|page| page.kind == "node")
                 && let Some(found) = page.socket.as_deref().and_then(|socket| Address::parse(socket).ok())
             {
-                return Ok(Some(Endpoint { address: Address { path: found.path, ..address }, title: page.title }));
+                return Ok(Some(Endpoint { address: Address { path: found.path, ..address }, title: page.title, opened: None }));
             }
         }
     }

@@ -1,10 +1,10 @@
 //! Commands and events of the DevTools protocol, one command at a time.
 
 use crate::websocket::{Lost, WebSocket};
-use crate::{CaptureError, Endpoint, Options};
+use crate::{CaptureError, Endpoint, Options, process};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A connection to one target.
 #[derive(Debug)]
@@ -12,7 +12,15 @@ pub struct Connection {
     socket: WebSocket,
     commands: u64,
     silence: Duration,
+    /// The process whose inspector has to be closed.
+    opened: Option<u32>,
 }
+
+/// Closes the inspector when the answer to this has gone out: where it closes at once, it waits for its clients.
+const CLOSE: &str = "(() => { const close = process._debugEnd || require('inspector').close; \
+    require('timers').setImmediate(() => close.call(process)); return 1; })()";
+/// Between two looks at whether it is closed.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// What a target says of its own accord.
 #[derive(Debug)]
@@ -60,7 +68,7 @@ impl Connection {
     /// Nobody listens there, or it is no inspector.
     pub fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, CaptureError> {
         let socket = WebSocket::open(&endpoint.address, options)?;
-        Ok(Connection { socket, commands: 0, silence: options.silence })
+        Ok(Connection { socket, commands: 0, silence: options.silence, opened: endpoint.opened })
     }
 
     /// Sends a command and gives its answer; `event` takes what comes before it.
@@ -110,12 +118,40 @@ impl Connection {
     /// # Errors
     /// As [`Connection::call`], or it gives something else.
     pub fn number(&mut self, expression: &str) -> Result<f64, CaptureError> {
-        let parameters = json!({"expression": expression, "includeCommandLineAPI": true, "returnByValue": true, "silent": true});
-        let answer = self.ask("Runtime.evaluate", &parameters)?;
+        let answer = self.ask("Runtime.evaluate", &Self::evaluation(expression))?;
         answer["result"]["value"].as_f64().ok_or_else(|| {
             let said = answer["exceptionDetails"]["exception"]["description"].as_str().unwrap_or("no number");
             CaptureError::Protocol(format!("{expression} gives {said}"))
         })
+    }
+
+    /// Ends the connection, and closes the inspector where it was opened for it (see [`Endpoint::opened`]). A connection that is dropped asks for
+    /// that too, and does not wait.
+    ///
+    /// # Errors
+    /// It is still open when the time to connect is over.
+    pub fn end(mut self, options: &Options) -> Result<(), CaptureError> {
+        let Some(pid) = self.opened else { return Ok(()) };
+        // Whatever it answers: the process is asked. That it is gone is fine too.
+        let _ = self.number(CLOSE);
+        self.opened = None;
+        drop(self);
+        let until = Instant::now() + options.connect;
+        while process::is_open(pid, options) {
+            if Instant::now() >= until {
+                let why = format!(
+                    "its inspector, which was opened for this, is open still after {} s; `process._debugEnd()` in it closes it",
+                    options.connect.as_secs()
+                );
+                return Err(CaptureError::Process { pid, why });
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        Ok(())
+    }
+
+    fn evaluation(expression: &str) -> Value {
+        json!({"expression": expression, "includeCommandLineAPI": true, "returnByValue": true, "silent": true})
     }
 
     fn lost(&self, lost: Lost, doing: &str) -> CaptureError {
@@ -131,6 +167,10 @@ impl Connection {
 
 impl Drop for Connection {
     fn drop(&mut self) {
+        if self.opened.is_some() {
+            let command = json!({"id": self.commands + 1, "method": "Runtime.evaluate", "params": Self::evaluation(CLOSE)});
+            let _ = self.socket.send(command.to_string());
+        }
         self.socket.close();
     }
 }

@@ -4,10 +4,6 @@ use heaplab_capture::take::{self, Progress, Request, part_of};
 use heaplab_capture::{CaptureError, Connection, Endpoint, Options, watch};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
-use std::sync::Mutex;
-
-/// Node's inspector has one default port: one target at a time.
-static PORT: Mutex<()> = Mutex::new(());
 
 /// Whether `program` runs. Says so where it does not; fails where `HEAPLAB_REQUIRE_ORACLES=1`.
 pub fn have(program: &str) -> bool {
@@ -46,12 +42,11 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
     if !have("node") {
         return;
     }
-    let _port = PORT.lock();
-    let target = Target::start(&[], "globalThis.held = Array.from({length: 20000}, (_, i) => ({i, text: 'text ' + i}))");
+    let target = Target::start(&["--inspect-port=0"], "globalThis.held = Array.from({length: 20000}, (_, i) => ({i, text: 'text ' + i}))");
     let options = Options::default();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
-    // Twice: the second time it listens already.
+    // Twice: the inspector that was opened for the first is closed, and opens again.
     for _ in 0..2 {
         let endpoint = Endpoint::of_process(target.0.id(), &options).unwrap();
         let mut connection = Connection::open(&endpoint, &options).unwrap();
@@ -66,7 +61,57 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
         let text = std::fs::read_to_string(&path).unwrap();
         let snapshot: serde_json::Value = serde_json::from_str(&text).unwrap();
         assert!(snapshot["strings"].as_array().unwrap().iter().any(|text| text == "text 19999"));
+        assert_eq!(endpoint.opened, Some(target.0.id()));
+        assert_eq!(listeners(target.0.id()), 1, "it listens while it is needed");
+        connection.end(&options).unwrap();
+        assert_eq!(listeners(target.0.id()), 0, "an open inspector lets anybody in");
     }
+}
+
+/// Sockets on which the process listens.
+fn listeners(pid: u32) -> usize {
+    let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
+    let held: Vec<String> = links.filter_map(|link| Some(link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.to_owned())).collect();
+    let table = std::fs::read_to_string(format!("/proc/{pid}/net/tcp")).unwrap();
+    let rows = table.lines().skip(1).map(|line| line.split_whitespace().collect::<Vec<&str>>());
+    rows.filter(|cells| cells[3] == "0A" && held.iter().any(|inode| inode == cells[9])).count()
+}
+
+#[test]
+fn a_connection_that_fails_closes_what_it_opened_and_leaves_what_was_open() {
+    if !have("node") {
+        return;
+    }
+    let options = Options::default();
+    let target = Target::start(&["--inspect-port=0"], "globalThis.held = 1");
+    let endpoint = Endpoint::of_process(target.0.id(), &options).unwrap();
+    drop(Connection::open(&endpoint, &options).unwrap());
+    let began = std::time::Instant::now();
+    while listeners(target.0.id()) > 0 {
+        assert!(began.elapsed().as_secs() < 120, "it is open still");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    let target = Target::start(&["--inspect=127.0.0.1:0"], "globalThis.held = 1");
+    let endpoint = Endpoint::of_process(target.0.id(), &options).unwrap();
+    assert_eq!(endpoint.opened, None);
+    Connection::open(&endpoint, &options).unwrap().end(&options).unwrap();
+    let again = Endpoint::of_process(target.0.id(), &options).unwrap();
+    assert_eq!((again.opened, again.address), (None, endpoint.address), "somebody else's, who may need it");
+}
+
+#[test]
+fn a_port_that_another_has_is_said_at_once_with_its_owner() {
+    if !have("node") {
+        return;
+    }
+    let other = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = other.local_addr().unwrap().port();
+    let target = Target::start(&[&format!("--inspect-port=127.0.0.1:{port}")], "globalThis.held = 1");
+    let error = Endpoint::of_process(target.0.id(), &Options::default()).unwrap_err().to_string();
+    let owner = format!("port {port}, where that would listen, is taken by process {}", std::process::id());
+    assert!(error.contains(&owner) && error.contains("--inspect-port=0"), "{error}");
+    drop(other);
+    assert!(Endpoint::of_process(target.0.id(), &Options::default()).is_ok(), "the process was left as it was");
 }
 
 #[test]
@@ -74,7 +119,6 @@ fn the_heap_and_its_limit_are_told() {
     if !have("node") {
         return;
     }
-    let _port = PORT.lock();
     let target = Target::start(&["--max-old-space-size=100", "--inspect=127.0.0.1:0"], "globalThis.held = 'x'.repeat(1e6)");
     let options = Options::default();
     let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
@@ -91,7 +135,6 @@ fn a_target_that_dies_leaves_what_it_had_sent() {
     if !have("node") {
         return;
     }
-    let _port = PORT.lock();
     let mut target =
         Target::start(&["--inspect=127.0.0.1:0"], "globalThis.held = Array.from({length: 200000}, (_, i) => ({i, text: 'text ' + i}))");
     let options = Options::default();
