@@ -33,6 +33,7 @@ mod phase;
 mod reader;
 pub mod rewrite;
 pub mod rows;
+pub mod session;
 mod snapshot;
 pub mod strings;
 pub mod validate;

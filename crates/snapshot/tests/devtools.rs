@@ -171,13 +171,15 @@ fn shortest_paths_end_at_roots(differences: &mut Differences, backward: &Retaine
         at = graph.target(step.edge);
     }
     let start = analysis.distance(path.first().map_or(node, |first| first.from));
-    let from_root = start <= 1 || start == heaplab_snapshot::analysis::BASE_SYSTEM_DISTANCE;
+    let from_root = start < 0 || path.first().map_or(node, |first| first.from) == graph.root();
     differences.check("shortest path", &json!([true, true, node]), &json!([chained, from_root, at]));
 }
 
 fn compare_diff(first: &[u8], second: &[u8], answers: &Value) -> Differences {
     let mut differences = Differences::default();
     let (older, newer) = (Snapshot::read(first).unwrap(), Snapshot::read(second).unwrap());
+    let session = heaplab_snapshot::session::Session::of(&older, &newer);
+    assert!(!session.is_broken() && !session.newer_is_first, "one session wrote both: {session:?}");
     let (older, newer) = (Analysis::of(&older, &Options::default()), Analysis::of(&newer, &Options::default()));
     let ids = |analysis: &Analysis, nodes: &[u32]| nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect::<Vec<_>>();
     let ours: BTreeMap<String, Value> = diff::compare(&older, &newer)

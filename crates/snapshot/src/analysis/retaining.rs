@@ -99,7 +99,8 @@ impl Analysis<'_, '_> {
         (forest, search.met)
     }
 
-    /// One shortest way from a root that a user knows (or from the root) to the node, ephemeral pairs counted as distances do.
+    /// One shortest way from the root to the node, ephemeral pairs counted as distances do. Its first edge is the root's own, which may say what
+    /// it leads to: a variable, a module, a frame.
     pub fn shortest_path(&self, retainers: &Retainers, node: Node) -> Path {
         let mut path = Vec::new();
         let mut at = node;
@@ -111,16 +112,20 @@ impl Analysis<'_, '_> {
         path
     }
 
-    /// The last step of that path, which depends on the node alone; none at its beginning.
-    pub(crate) fn shortest_step(&self, retainers: &Retainers, node: Node) -> Option<Retaining> {
+    /// The last step of that path, which depends on the node alone; none at the root, and where nothing strong leads.
+    pub fn shortest_step(&self, retainers: &Retainers, node: Node) -> Option<Retaining> {
         let graph = &self.snapshot.graph;
         let distance = self.distance(node);
-        if distance <= 1 || distance == BASE_SYSTEM_DISTANCE {
+        if node == graph.root() || distance < 0 {
             return None;
         }
         let edges = retainers.of_node(node).iter().map(|edge| Retaining { edge: *edge, from: graph.source(*edge) });
+        // The root's own distance is that of what only the engine knows, whatever it holds.
+        let held_by_root = distance <= 1 || distance == BASE_SYSTEM_DISTANCE + 1;
         let strong = edges.filter(|retaining| {
-            graph.edge_type(retaining.edge) != EdgeType::Weak && (0..distance).contains(&self.distance(retaining.from))
+            let is_nearer =
+                if held_by_root { retaining.from == graph.root() } else { (0..distance).contains(&self.distance(retaining.from)) };
+            graph.edge_type(retaining.edge) != EdgeType::Weak && is_nearer
         });
         strong.max_by_key(|retaining| (self.distance(retaining.from), std::cmp::Reverse(retaining.edge)))
     }

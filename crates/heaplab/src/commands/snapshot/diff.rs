@@ -8,8 +8,10 @@ use crate::terminal;
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_findings::words::bytes;
+use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::analysis::{Analysis, Interface};
 use heaplab_snapshot::diff::{ClassDiff, Growth, Point, compare, growing};
+use heaplab_snapshot::session::Session;
 use heaplab_snapshot::strings::to_text;
 use serde_json::{Value, json};
 use std::borrow::Cow;
@@ -30,8 +32,10 @@ use std::process::ExitCode;
   heaplab snapshot diff a.heapsnapshot b.heapsnapshot --json | \\
       jq '.classes[] | select(.added > 100)'
 
-Snapshots are compared by object: the same id is the same object, in snapshots
-of one process alone.")]
+Two snapshots are compared by object: the same id is the same object, in files
+of one session alone: what one `take` with several -o, one `watch`, one DevTools
+window or one process by itself has written. V8 numbers objects anew in the next
+session. A series is compared by counts, whatever wrote it.")]
 pub struct Args {
     /// The snapshots, the oldest first; of three and more, what grows in each is shown
     #[arg(value_name = "FILE", required = true, num_args = 2..)]
@@ -77,6 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     let (first, second) = (Source::open(first)?, Source::open(second)?);
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
+    let session = warned(&first, &second);
     let bar = args.reading.spinner("comparing".into())?;
     let (older, newer) = (Analysis::of(&first, &args.reading.options()), Analysis::of(&second, &args.reading.options()));
     let mut diffs = compare(&older, &newer);
@@ -91,7 +96,7 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
         Sort::Removed => Reverse(diff.removed.len() as i64),
     });
     if args.json {
-        return println!("{}", serde_json::to_string(&two_json(&older, &newer, &diffs))?);
+        return println!("{}", serde_json::to_string(&two_json(&older, &newer, &diffs, session))?);
     }
     let shown = if args.top == 0 { diffs.len() } else { args.top.min(diffs.len()) };
     let mut text = format!(
@@ -125,6 +130,23 @@ fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
     print!("{text}")
 }
 
+/// Whether equal ids are equal objects; where they are not, that is said.
+pub fn warned(older: &Snapshot, newer: &Snapshot) -> Session {
+    let session = Session::of(older, newer);
+    if session.is_broken() {
+        let why = if session.newer_is_first { ", and the newer file's ids begin anew" } else { "" };
+        let text = format!(
+            "WARNING: these are not snapshots of one session, so that what is new and what is gone is not true: of {} ids that both \
+             have {} belong to objects of different types{why}. Take both with one command (`heaplab snapshot take -o before.heapsnapshot \
+             -o after.heapsnapshot`), or compare counts alone (`diff` of three files and more, `summary`).",
+            number(session.common),
+            number(session.changed),
+        );
+        eprintln!("{}", terminal::paragraph(&text, "heaplab: ", 2, terminal::columns()).trim_end());
+    }
+    session
+}
+
 /// The new objects of the classes that were asked for, those that retain most first.
 fn new_objects(newer: &Analysis, diffs: &[ClassDiff], top: usize, text: &mut String) {
     let mut added: Vec<_> = diffs.iter().flat_map(|diff| diff.added.iter().copied()).collect();
@@ -140,7 +162,7 @@ fn new_objects(newer: &Analysis, diffs: &[ClassDiff], top: usize, text: &mut Str
     }
 }
 
-fn two_json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff]) -> Value {
+fn two_json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff], session: Session) -> Value {
     let ids = |analysis: &Analysis, nodes: &[u32]| -> Vec<u32> { nodes.iter().map(|node| analysis.snapshot().graph.id(*node)).collect() };
     let classes: Vec<Value> = diffs
         .iter()
@@ -162,6 +184,7 @@ fn two_json(older: &Analysis, newer: &Analysis, diffs: &[ClassDiff]) -> Value {
         "format": "heaplab-snapshot-diff",
         "version": 1,
         "total_bytes": [older.total_bytes(), newer.total_bytes()],
+        "one_session": !session.is_broken(),
         "classes": classes,
     })
 }

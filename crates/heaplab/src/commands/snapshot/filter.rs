@@ -84,7 +84,10 @@ impl Wanted {
 
 /// What was allocated after an older snapshot of the same process was taken.
 pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
-    let after = Source::open(older)?.read(reading)?.graph.last_object_id();
+    let source = Source::open(older)?;
+    let before = source.read(reading)?;
+    super::diff::warned(&before, analysis.snapshot());
+    let after = before.graph.last_object_id();
     let until = analysis.snapshot().graph.last_object_id();
     if after > until {
         bail!("{} has later ids (up to {after}; here {until}): it is the newer one, or of another process", older.display());

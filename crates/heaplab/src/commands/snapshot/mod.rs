@@ -23,6 +23,7 @@ mod target;
 mod trim;
 mod validate;
 mod watch;
+mod ways;
 
 use anyhow::Result;
 use clap::Subcommand;

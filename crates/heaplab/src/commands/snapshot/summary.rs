@@ -53,7 +53,7 @@ pub struct Args {
     /// Count only some objects, as DevTools' filters do: contexts, detached, console, ... (--help lists them)
     #[arg(long, value_name = "FILTER", long_help = FILTER_HELP)]
     filter: Option<Wanted>,
-    /// Count only what was allocated after this older snapshot of the same process
+    /// Count only what was allocated after this older snapshot of the same session (see `diff`)
     #[arg(long, value_name = "OLDER", conflicts_with = "filter")]
     since: Option<PathBuf>,
     /// Keep the summary beside the file (FILE.index), so that it is there at once the next time
