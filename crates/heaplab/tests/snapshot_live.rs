@@ -138,7 +138,7 @@ fn leaking(snapshots: u64, cut_last: bool) -> (String, std::thread::JoinHandle<(
                 used
             };
             let Some(id) = until(client, "HeapProfiler.takeHeapSnapshot", &mut grow) else { return };
-            assert!(used >= 80 << 20, "taken at {used}");
+            assert!(used >= 80 << 20 || snapshots == 1, "taken at {used}");
             client.chunk(&format!("{{\"snapshot\":{number}"));
             if cut_last && number == snapshots {
                 return;
@@ -268,4 +268,82 @@ fn a_watch_that_is_interrupted_leaves_a_part_and_no_name() {
     }
     assert!(files.iter().any(|name| name == whole || *name == part), "{files:?}");
     drop(node);
+}
+
+/// A Node that makes a hundred sessions more whenever it is told to (SIGUSR2), lets as many buffers go, and says so.
+fn growing_node() -> (Node, BufReader<std::process::ChildStdout>) {
+    let program = "class Session { constructor(number) { this.user = {number} } }\n\
+        globalThis.held = []; globalThis.short = Array.from({length: 3000}, (_, i) => new Float64Array(4));\n\
+        process.on('SIGUSR2', () => { for (let i = 0; i < 100; ++i) held.push(new Session(i)); short.splice(0, 100); console.log('grown') });\n\
+        console.log('ready'); setInterval(() => {}, 1000)";
+    let mut child =
+        Command::new("node").args(["--inspect-port=0", "-e", program]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut said = BufReader::new(child.stdout.take().unwrap());
+    line_is(&mut said, "ready\n");
+    (Node(child), said)
+}
+
+fn line_is(from: &mut impl BufRead, expected: &str) {
+    let mut line = String::new();
+    from.read_line(&mut line).unwrap();
+    assert_eq!(line, expected);
+}
+
+fn grow(node: &Node, said: &mut impl BufRead) {
+    assert!(Command::new("kill").args(["-USR2", &node.0.id().to_string()]).status().unwrap().success());
+    line_is(said, "grown\n");
+}
+
+#[test]
+fn two_snapshots_of_one_command_can_be_compared_and_those_of_two_are_said_not_to() {
+    if !have("node", &["--version"]) {
+        return;
+    }
+    let (node, mut said_by_node) = growing_node();
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| heaplab(words).current_dir(folder.path()).output().unwrap();
+    let pid = node.0.id().to_string();
+    let mut take = heaplab(&["take", "--node", &pid, "-o", "before.heapsnapshot", "-o", "after.heapsnapshot"])
+        .current_dir(folder.path())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut prompt = BufReader::new(take.stderr.take().unwrap());
+    line_is(&mut prompt, "heaplab: use the program, then press Enter for after.heapsnapshot\n");
+    grow(&node, &mut said_by_node);
+    std::io::Write::write_all(take.stdin.as_mut().unwrap(), b"\n").unwrap();
+    assert!(take.wait().unwrap().success());
+    let diff = run(&["diff", "before.heapsnapshot", "after.heapsnapshot", "--json"]);
+    let answer: Value = serde_json::from_slice(&diff.stdout).unwrap();
+    assert_eq!((&answer["one_session"], said(&diff).contains("WARNING")), (&true.into(), false));
+    let sessions = answer["classes"].as_array().unwrap().iter().find(|class| class["name"] == "Session").unwrap();
+    assert_eq!((&sessions["added"], &sessions["removed"]), (&100.into(), &0.into()));
+
+    // Each command has a session of its own, and the target's inspector is closed after it.
+    grow(&node, &mut said_by_node);
+    let alone = run(&["take", "--node", &pid, "-o", "alone.heapsnapshot"]);
+    assert!(alone.status.success(), "{}", said(&alone));
+    for words in [["diff", "before.heapsnapshot", "alone.heapsnapshot"], ["summary", "alone.heapsnapshot", "--since=before.heapsnapshot"]] {
+        let warned = run(&words);
+        let text = String::from_utf8_lossy(&warned.stderr).replace("\n  ", " ");
+        assert!(text.contains("WARNING: these are not snapshots of one session"), "{words:?}: {}", said(&warned));
+        assert!(text.contains("the newer file's ids begin anew") && text.contains("take -o before.heapsnapshot"), "{text}");
+    }
+    let answer: Value = serde_json::from_slice(&run(&["diff", "before.heapsnapshot", "alone.heapsnapshot", "--json"]).stdout).unwrap();
+    assert_eq!(answer["one_session"], false);
+}
+
+#[test]
+fn where_nobody_presses_enter_the_first_snapshot_stays_and_the_reason_is_said() {
+    let (url, served) = leaking(1, false);
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["take", "--node", &url, "-o", "a.heapsnapshot", "-o", "b.heapsnapshot"];
+    let ended = heaplab(&words).current_dir(folder.path()).stdin(Stdio::null()).output().unwrap();
+    assert!(!ended.status.success() && said(&ended).replace("\n  ", " ").contains("use --every TIME"), "{}", said(&ended));
+    assert_eq!(names(folder.path()), ["a.heapsnapshot"]);
+    let twice = heaplab(&["take", "--node", &url, "-o", "c", "-o", "c"]).current_dir(folder.path()).output().unwrap();
+    assert!(said(&twice).contains("c is named twice"), "{}", said(&twice));
+    drop(served);
 }

@@ -2,14 +2,15 @@
 
 use super::table::one_line;
 use super::target::Target;
+use super::watch::interval;
 use crate::terminal;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_findings::words::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::{Value, json};
-use std::io::IsTerminal;
+use std::io::{BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,20 +19,36 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab snapshot take --node 4711 -o a.heapsnapshot
+  # two that can be compared: the second one when Enter is pressed
+  heaplab snapshot take --node 4711 -o before.heapsnapshot \\
+      -o after.heapsnapshot
+  # or after a minute
+  heaplab snapshot take --node 4711 --every 1min -o before.heapsnapshot \\
+      -o after.heapsnapshot
   heaplab snapshot take --node ws://127.0.0.1:9229/5c3f... -o a.heapsnapshot
   heaplab snapshot take --chromium 9222 --page shop -o a.heapsnapshot
 
-A Node that does not listen yet is asked to (SIGUSR1). The program stands still
-meanwhile. heaplab writes what it receives, so that its own memory stays small;
+To compare snapshots take them with one command: the ids of objects are those of
+one connection, and V8 begins anew with the next. (`watch` takes a series.)
+
+A Node that does not listen yet is asked to (SIGUSR1), and its inspector is
+closed again in the end, since who can reach it can run code in the process; it
+stays open only if heaplab is killed. One that was open stays so. Worker threads
+have heaps of their own, which are not in the snapshot.
+
+The program stands still meanwhile. heaplab writes what it receives, so that its own memory stays small;
 the target's does not: V8 needs several times the heap. What came before the
 target died is kept as FILE.part; `heaplab snapshot validate` says how far that
 is good.")]
 pub struct Args {
     #[command(flatten)]
     target: Target,
-    /// The file to write; it is replaced when the new one is complete
-    #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    /// The file to write; it is replaced when the new one is complete. More of them: a snapshot each, when Enter is pressed
+    #[arg(short, long = "output", value_name = "FILE", required = true)]
+    outputs: Vec<PathBuf>,
+    /// Take the next one after this time, such as 30s or 5min, instead of waiting for Enter
+    #[arg(long, value_name = "TIME", value_parser = interval)]
+    every: Option<Duration>,
     /// Numbers as objects of their own, so that their values can be seen
     #[arg(long)]
     numbers: bool,
@@ -45,15 +62,39 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if let Some((_, twice)) = args.outputs.iter().enumerate().find(|(at, path)| args.outputs[..*at].contains(path)) {
+        bail!("{} is named twice: each snapshot needs a file of its own", twice.display());
+    }
     let (mut connection, title) = args.target.connect()?;
     let quiet = args.quiet || args.json;
-    let taken = with_progress(&mut connection, &args.output, Request { numbers: args.numbers }, quiet)?;
-    if args.json {
-        println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
-    } else {
-        print!("{}", terminal::paragraph(&line(&taken, &title), "", 2, terminal::columns()))?;
+    for (number, path) in args.outputs.iter().enumerate() {
+        if number > 0 {
+            wait(&args, path)?;
+        }
+        let taken = with_progress(&mut connection, path, Request { numbers: args.numbers }, quiet)?;
+        if args.json {
+            println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
+        } else {
+            print!("{}", terminal::paragraph(&line(&taken, &title), "", 2, terminal::columns()))?;
+        }
+        std::io::stdout().flush().ok();
     }
+    args.target.end(connection);
     Ok(ExitCode::SUCCESS)
+}
+
+/// Until the next one is due.
+fn wait(args: &Args, next: &Path) -> Result<()> {
+    if let Some(every) = args.every {
+        std::thread::sleep(every);
+        return Ok(());
+    }
+    let prompt = format!("use the program, then press Enter for {}", next.display());
+    eprint!("{}", terminal::paragraph(&prompt, "heaplab: ", 2, terminal::columns()));
+    if std::io::stdin().lock().read_line(&mut String::new())? == 0 {
+        bail!("standard input ended before {} was asked for: use --every TIME where nobody presses Enter", next.display());
+    }
+    Ok(())
 }
 
 /// Takes a snapshot, and shows on a terminal how far it is.

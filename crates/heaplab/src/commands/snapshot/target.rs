@@ -22,6 +22,13 @@ pub struct Target {
 }
 
 impl Target {
+    /// Ends the connection, and says if an inspector that was opened for it stays open.
+    pub fn end(&self, connection: Connection) {
+        if let Err(error) = connection.end(&Options::default()) {
+            eprintln!("heaplab: {error}");
+        }
+    }
+
     /// Connects.
     pub fn connect(&self) -> Result<(Connection, String)> {
         let options = Options { silence: Duration::from_secs(self.timeout), ..Options::default() };

@@ -29,7 +29,8 @@ use std::time::{Duration, Instant};
 
 Writes leak.1.heapsnapshot, leak.2.heapsnapshot, ... The next one is due when
 the heap is near its limit again and has grown. Ends after the last one, or
-with the target (exit code 1 where it left no snapshot). V8 needs memory of its
+with the target (exit code 1 where it left no snapshot). An inspector that had
+to be opened is closed in the end. V8 needs memory of its
 own beside the heap to make a snapshot.")]
 pub struct Args {
     #[command(flatten)]
@@ -60,7 +61,8 @@ pub struct Args {
     json: bool,
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+/// A time to wait.
+pub fn interval(text: &str) -> Result<Duration, String> {
     let time = nanoseconds(text).map(Duration::from_nanos).filter(|time| *time >= Duration::from_millis(10));
     time.ok_or_else(|| "expected a time of 10ms or more, such as 250ms, 30s or 5min".into())
 }
@@ -83,6 +85,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Some(error) => eprintln!("heaplab: {} of {most} snapshots were taken: {error}", watch.taken),
         None => {}
     }
+    args.target.end(connection);
     Ok(ExitCode::SUCCESS)
 }
 
