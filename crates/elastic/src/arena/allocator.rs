@@ -1,5 +1,6 @@
 //! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's `Vec` and `Box`, hashbrown's maps.
 
+use super::grow::ALONE_BYTES;
 use super::{Arena, round_up};
 use allocator_api2::alloc::{AllocError, Allocator};
 use std::alloc::Layout;
@@ -60,6 +61,9 @@ unsafe impl Allocator for &Arena {
             return Ok(slice(block, new.size()));
         }
         if stays && after > 0 {
+            if before >= ALONE_BYTES {
+                self.share_chunk(block);
+            }
             // What is cut off lies behind the block and is a block of its own.
             // SAFETY: the caller gives the end of the block back.
             unsafe { self.deallocate_slowly(block.add(after), before - after) };

@@ -36,6 +36,8 @@ const COMMIT_BYTES_MAX: usize = 1 << 20;
 const POPULATE_BYTES: usize = 32 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
+/// A block of this size or more has a chunk of its own, which goes back to the space when the block does, whether its arena lives or not.
+pub(super) const ALONE_BYTES: usize = 512 << 10;
 /// How many of the chunks kept by a reset are asked for room before a new one is taken.
 const SPARES_LOOKED_AT: usize = 8;
 
@@ -79,7 +81,7 @@ pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize)
         let wanted = lines(want).max(need);
         let hole = lines(hole).min(wanted);
         let Lines { first, count } = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation)?;
-        return Ok(Chunk { top: first + count, lines: count, large: None, other: 0 });
+        return Ok(Chunk { top: first + count, lines: count, large: None, other: 0, alone: false });
     }
     let links = links + size_of::<super::head::LargeLink>();
     let need = shape.whole_granules(room + links);
@@ -295,9 +297,11 @@ impl Arena {
         let chunk = match self.take_spare(room)? {
             Some(chunk) => chunk,
             None => {
+                let alone = size >= ALONE_BYTES;
                 let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
                 let policy = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
                 let want = if policy > shape.granule_bytes() { policy.max(owned_bytes / LARGE_SHARE) } else { policy };
+                let want = if alone { 0 } else { want };
                 let mut taken = take_chunk(shared, room, want, 0);
                 // Afterwards, so that a refused request gives up what was kept only where it could have helped.
                 if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
@@ -306,7 +310,7 @@ impl Arena {
                 }
                 let chunk = taken?;
                 self.own(&chunk);
-                chunk
+                Chunk { alone, ..chunk }
             }
         };
         head.chunks.set(head.chunks.get().saturating_add(1));
@@ -315,6 +319,10 @@ impl Arena {
         let at = (top.addr() - size) & !(align - 1);
         debug_assert!(at >= floor.addr(), "a new chunk holds what it was taken for");
         let block = top.with_addr(at);
+        if chunk.alone {
+            self.insert_behind_current(&chunk);
+            return Ok(NonNull::new(block).expect("an address of the reservation"));
+        }
         let (old_floor, old_cursor) = (self.true_floor(current), head.cursor.get());
         // What the window of each has left; the larger one goes on, the other one's rest is salvaged.
         let (rest, old_rest) = (self.reach(&chunk, at), self.reach(current, old_cursor.addr()));
@@ -419,6 +427,41 @@ impl Arena {
         returned
     }
 
+    /// The chunk that was taken for this block alone, with the one before it in the list. Looks through the arena's chunks, the latest
+    /// first; there are as many as blocks of this kind, and a few.
+    fn alone(&self, block: NonNull<u8>) -> Option<(Chunk, Chunk)> {
+        let line = self.shared().shape.lines_for(block.addr().get() - self.shared().reservation.base().addr().get()) as u32;
+        let mut before = self.chunk(self.head().current.get());
+        while before.other != 0 {
+            let chunk = self.chunk(before.other);
+            if chunk.alone && (chunk.top - chunk.lines..chunk.top).contains(&line) {
+                return Some((before, chunk));
+            }
+            before = chunk;
+        }
+        None
+    }
+
+    /// Gives the chunk of a block back that has it alone; false where the block shares one.
+    fn return_alone(&self, block: NonNull<u8>) -> bool {
+        let Some((before, chunk)) = self.alone(block) else { return false };
+        mark("a large block goes back with its chunk");
+        self.write_chunk(&Chunk { other: chunk.other, ..before });
+        self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
+        let (shared, owned) = (self.shared(), &self.head().owned_lines);
+        owned.set(owned.get().saturating_sub(chunk.lines));
+        shared.after_return(return_chunks(shared, [chunk.top, 0]));
+        true
+    }
+
+    /// Before a part of a large block becomes a free block: its chunk is one like others from now on.
+    pub(super) fn share_chunk(&self, block: NonNull<u8>) {
+        if let Some((_, chunk)) = self.alone(block) {
+            mark("a large block that has its chunk alone shrinks");
+            self.write_chunk(&Chunk { alone: false, ..chunk });
+        }
+    }
+
     /// The committed rest of a chunk that is current no more becomes a free block.
     fn salvage(&self, floor: *mut u8, cursor: *mut u8) {
         let bytes = cursor.addr().saturating_sub(floor.addr());
@@ -464,6 +507,9 @@ impl Arena {
             return self.deallocate_checked(block, size);
         }
         if size == 0 {
+            return;
+        }
+        if size >= ALONE_BYTES && self.return_alone(block) {
             return;
         }
         // SAFETY: the block is the caller's no more; blocks are whole words.

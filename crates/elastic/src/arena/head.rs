@@ -134,11 +134,12 @@ pub struct Link {
 #[derive(Clone, Copy, Debug)]
 pub struct LargeLink {
     chunk: ChunkId,
-    /// Lines that are committed, counted from the top.
-    committed_lines: u32,
+    /// Lines that are committed, counted from the top; the highest bit says that the chunk has one block and nothing else.
+    tagged_committed_lines: u32,
 }
 
 const LARGE: u32 = 1 << 31;
+const ALONE: u32 = 1 << 31;
 
 /// A chunk as its link describes it.
 #[derive(Clone, Debug)]
@@ -151,6 +152,8 @@ pub struct Chunk {
     pub large: Option<(ChunkId, u32)>,
     /// The chunk it is linked to; 0: none.
     pub other: u32,
+    /// It was taken for one large block, and goes back with it.
+    pub alone: bool,
 }
 
 impl Chunk {
@@ -163,6 +166,7 @@ impl Chunk {
             lines: line(large.range.len()),
             large: Some((large.chunk, line(large.committed_bytes))),
             other: 0,
+            alone: false,
         }
     }
 
@@ -192,12 +196,13 @@ impl Chunk {
 pub unsafe fn read_chunk(end: *mut u8, top: u32) -> Chunk {
     // SAFETY: the link lies below the chunk's end, aligned because lines are multiples of 8 bytes.
     let link = unsafe { end.cast::<Link>().sub(1).read() };
-    let large = (link.tagged_lines & LARGE != 0).then(|| {
-        // SAFETY: a tagged link has its large link directly below.
-        let large = unsafe { end.cast::<Link>().sub(1).cast::<LargeLink>().sub(1).read() };
-        (large.chunk, large.committed_lines)
-    });
-    Chunk { top, lines: link.tagged_lines & !LARGE, large, other: link.other }
+    let lines = link.tagged_lines & !LARGE;
+    if link.tagged_lines & LARGE == 0 {
+        return Chunk { top, lines, large: None, other: link.other, alone: false };
+    }
+    // SAFETY: a tagged link has its large link directly below.
+    let LargeLink { chunk, tagged_committed_lines: tagged } = unsafe { end.cast::<Link>().sub(1).cast::<LargeLink>().sub(1).read() };
+    Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone: tagged & ALONE != 0 }
 }
 
 /// Writes the link of a chunk that ends at address `end`.
@@ -210,8 +215,9 @@ pub unsafe fn write_chunk(end: *mut u8, chunk: &Chunk) {
     unsafe {
         let link = end.cast::<Link>().sub(1);
         link.write(Link { other: chunk.other, tagged_lines: chunk.lines | tag });
-        if let Some((chunk, committed_lines)) = chunk.large {
-            link.cast::<LargeLink>().sub(1).write(LargeLink { chunk, committed_lines });
+        if let Some((id, committed_lines)) = chunk.large {
+            let tagged_committed_lines = committed_lines | if chunk.alone { ALONE } else { 0 };
+            link.cast::<LargeLink>().sub(1).write(LargeLink { chunk: id, tagged_committed_lines });
         }
     }
 }

@@ -117,7 +117,9 @@ impl Arena {
     }
 
     /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated goes back to the bump
-    /// window; others wait in free lists, and while there are any, allocations look there first.
+    /// window; others wait in free lists, and while there are any, allocations look there first. They do not merge with free neighbours, and
+    /// their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it took one kept by a
+    /// [`reset`](Arena::reset), or shrank), and that goes back to the space at once: a trim, or the reclaim policy, gives its pages back.
     ///
     /// # Safety
     /// `block` came from this arena with this layout, lives, and is not used afterwards.
@@ -182,7 +184,7 @@ impl Arena {
             if self.holds_head(&chunk) {
                 first = Some(Chunk { other: 0, ..chunk });
             } else {
-                chunk.other = spare;
+                (chunk.other, chunk.alone) = (spare, false);
                 self.write_chunk(&chunk);
                 spare = chunk.top;
             }

@@ -102,6 +102,73 @@ fn a_large_block_does_not_retire_a_small_chunk() {
 }
 
 #[test]
+fn a_large_block_that_is_given_back_goes_back_to_the_system_while_its_arena_lives() {
+    let granule = small().granule_bytes;
+    let sizes = [512 << 10, 600_000, small().root_bytes, 2 * small().root_bytes + 8];
+    for reclaim in [Reclaim::AtTrim, Reclaim::AtReturn { keep_bytes: 0 }] {
+        let space = Space::new(Options { reclaim, ..small() }).unwrap();
+        let arena = space.arena(Growth::STANDARD).unwrap();
+        let kept = arena.allocate(layout(100, 8)).unwrap();
+        fill(kept, 100, 1);
+        let before = (arena.statistics(), space.committed_bytes());
+        for bytes in if cfg!(miri) { &sizes[..1] } else { &sizes[..] } {
+            let blocks = [8, 64, 1 << 15].map(|align| (arena.allocate(layout(*bytes, align)).unwrap(), align));
+            for (block, _) in &blocks {
+                fill(*block, *bytes, 2);
+            }
+            assert_eq!(arena.statistics().chunks, before.0.chunks + 3);
+            for nth in [1, 0, 2] {
+                let (block, align) = blocks[nth];
+                // SAFETY: each is live and given back once.
+                marks::expect("a large block goes back with its chunk", || unsafe { arena.deallocate(block, layout(*bytes, align)) });
+            }
+            assert_eq!(arena.statistics(), before.0);
+            if reclaim == Reclaim::AtTrim {
+                assert!(space.idle_bytes() >= 3 * bytes && space.trim().unwrap() >= 3 * bytes);
+            }
+            assert_eq!(space.committed_bytes(), before.1);
+            if cfg!(not(miri)) {
+                assert!(space.report().unwrap().resident_bytes <= before.1 + granule);
+            }
+        }
+        space.check_deep().unwrap();
+        drop(arena);
+        is_empty(&space);
+    }
+}
+
+#[test]
+fn a_large_block_that_shrank_or_lies_in_a_chunk_kept_by_a_reset_stays_with_its_arena() {
+    let space = space();
+    let mut arena = space.arena(Growth::STANDARD).unwrap();
+    let bytes = 512 << 10;
+    let block = arena.allocate(layout(3 * bytes / 2, 8)).unwrap();
+    fill(block, 3 * bytes / 2, 5);
+    let chunks = arena.statistics().chunks;
+    marks::expect("a large block that has its chunk alone shrinks", || {
+        // SAFETY: it lives with this layout.
+        let same = unsafe { (&&arena).shrink(block, layout(3 * bytes / 2, 8), layout(bytes, 8)).unwrap() };
+        assert_eq!(same.cast(), block);
+    });
+    let cut = arena.allocate(layout(bytes / 2, 8)).unwrap();
+    assert_eq!(cut.addr().get(), block.addr().get() + bytes, "what was cut off serves again");
+    // SAFETY: it lives with this layout.
+    unsafe { arena.deallocate(block, layout(bytes, 8)) };
+    fill(cut, bytes / 2, 6);
+    assert_eq!(arena.statistics().chunks, chunks);
+    assert_eq!(arena.allocate(layout(bytes, 8)).unwrap(), block);
+    arena.reset();
+    let again = arena.allocate(layout(bytes, 8)).unwrap();
+    let beside = arena.allocate(layout(5000, 8)).unwrap();
+    fill(beside, 5000, 7);
+    // SAFETY: as above.
+    unsafe { arena.deallocate(again, layout(bytes, 8)) };
+    fill(beside, 5000, 8);
+    drop(arena);
+    is_empty(&space);
+}
+
+#[test]
 fn leftovers_of_retired_chunks_are_used() {
     let space = space();
     let arena = space.arena(Growth::new(&[1024])).unwrap();
