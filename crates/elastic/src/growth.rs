@@ -96,6 +96,16 @@ mod tests {
     }
 
     #[test]
+    fn the_policies_are_as_they_are_described() {
+        let sizes = |growth: Growth| [0, 1, 2, 3, 4, 5, 6, 7, 8].map(|nth| growth.chunk_bytes(nth));
+        assert_eq!(sizes(Growth::MICRO)[..3], [512, 192, 192]);
+        assert_eq!(sizes(Growth::SMALL)[..3], [1536, 192, 192]);
+        assert_eq!(sizes(Growth::STANDARD), [1024, 512, 512, 1024, 2048, 4096, 4096, 4096, 4096]);
+        assert_eq!(sizes(Growth::LARGE)[..5], [64 << 10, 256 << 10, 1 << 20, 4 << 20, 4 << 20]);
+        assert_eq!(Growth::default(), Growth::STANDARD);
+    }
+
+    #[test]
     fn the_last_size_repeats_until_an_eighth_of_the_arena_is_more() {
         let growth = Growth::new(&[128, 1024, 256]);
         assert_eq!([0, 1, 2, 3, 100].map(|nth| growth.wanted_bytes(nth, 1000)), [128, 1024, 256, 256, 256]);

@@ -62,6 +62,11 @@
 //! [`Options`]: how much address space, the largest chunk, the granule, [`Reclaim`], a commit limit, aids against memory
 //! errors ([`struct@Debug`]). [`Growth`]: the sizes of an arena's chunks.
 
+/// The example in the README, run as a test.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
+
 mod arena;
 mod background;
 #[cfg(feature = "c-interface")]

@@ -175,6 +175,14 @@ fn a_fault_at_any_commit_refuses_one_request_and_loses_nothing() {
 }
 
 #[test]
+fn the_defaults_are_as_they_are_documented() {
+    let options = Options::default();
+    assert_eq!((options.reserve_bytes, options.reclaim), (64 << 30, Reclaim::AtReturn { keep_bytes: 256 << 10 }));
+    assert!(options.root_bytes == 16 << 20 || options.granule_bytes > 65536);
+    assert!(options.limit.is_none() && !options.huge_pages && !options.debug.any());
+}
+
+#[test]
 fn options_that_no_space_can_have_are_refused() {
     let granule_bytes = Options::default().granule_bytes;
     for options in [

@@ -76,6 +76,45 @@ fn every_sum_of_a_report_is_what_was_done() {
     is_empty(&space);
 }
 
+#[test]
+fn an_arenas_statistics_are_what_was_done() {
+    let space = single(small());
+    let line = small().granule_bytes / 64;
+    let arena = space.arena(Growth::new(&[8 * line])).unwrap();
+    let owned_bytes = arena.statistics().owned_bytes;
+    let fresh = ArenaStatistics {
+        chunks: 1,
+        owned_bytes,
+        committed_bytes: owned_bytes,
+        overhead_bytes: 64,
+        free_bytes: owned_bytes - 64,
+        ..ArenaStatistics::default()
+    };
+    assert_eq!((owned_bytes, arena.statistics()), (8 * line, fresh));
+    let (one, two) = (arena.allocate(layout(45, 8)).unwrap(), arena.allocate(layout(80, 8)).unwrap());
+    assert_eq!(arena.statistics(), ArenaStatistics { used_bytes: 128, free_bytes: fresh.free_bytes - 128, ..fresh });
+    // SAFETY: each lives and is given back once.
+    unsafe { arena.deallocate(one, layout(45, 8)) };
+    let reused =
+        ArenaStatistics { used_bytes: 80, free_bytes: fresh.free_bytes - 128, deallocated_bytes: 48, deallocated_blocks: 1, ..fresh };
+    assert_eq!(arena.statistics(), reused);
+    // SAFETY: as above.
+    unsafe { arena.deallocate(two, layout(80, 8)) };
+    assert_eq!(arena.statistics(), ArenaStatistics { used_bytes: 0, free_bytes: fresh.free_bytes - 48, ..reused });
+}
+
+#[test]
+fn a_space_contains_its_own_addresses_and_no_others() {
+    let (space, other) = (single(small()), single(small()));
+    let byte = 0u8;
+    let arena = space.arena(Growth::SMALL).unwrap();
+    let block = arena.alloc(1u8).map(|byte| std::ptr::from_ref(byte)).unwrap();
+    assert!(space.contains(block) && !other.contains(block) && !space.contains(&raw const byte));
+    let base = space.0.reservation.base().as_ptr().cast_const();
+    let end = base.wrapping_add(space.report().unwrap().reserved_bytes);
+    assert!(space.contains(base) && space.contains(end.wrapping_sub(1)) && !space.contains(end) && !space.contains(base.wrapping_sub(1)));
+}
+
 /// The sums of many arenas against a shadow that asks each of them.
 #[test]
 fn a_report_is_the_sum_of_its_arenas() {
@@ -170,6 +209,8 @@ Granules: 4 reused, 5 committed; regions: 6 begun, 8 ended
 Kernel: 11 commits, 12 uncommits of 13.00 KB in all
 ";
     assert_eq!(written().to_string(), expected);
+    let little = Report { idle_bytes: (5 << 20) / 200, ..written() };
+    assert!(little.to_string().contains("given back by trim:     25.60 KB (<1%)\n"), "half a percent: {little}");
     let nothing = Report {
         committed_bytes: 0,
         shared_bytes: 0,

@@ -306,6 +306,22 @@ fn the_background_leaves_what_may_be_kept() {
 
 #[test]
 #[cfg(not(miri))]
+fn what_other_shards_have_idle_counts_when_one_gives_back() {
+    let granule = small().granule_bytes;
+    let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..small() });
+    for home in [0, 1] {
+        set_home(home);
+        let arena = space.arena(Growth::MICRO).unwrap();
+        arena.allocate(layout(31 * granule, 8)).unwrap();
+    }
+    assert_eq!(space.idle_bytes(), 66 * granule);
+    // The chunk of one shard goes, and what is left in both together is little enough.
+    assert_eq!((space.0.reclaim(40 * granule).unwrap(), space.idle_bytes()), (32 * granule, 34 * granule));
+    is_empty(&space);
+}
+
+#[test]
+#[cfg(not(miri))]
 fn at_return_idle_memory_goes_down_to_half_of_what_may_be_kept() {
     let granule = small().granule_bytes;
     let space = sharded(1, Options { reclaim: Reclaim::AtReturn { keep_bytes: 130 * granule }, ..small() });

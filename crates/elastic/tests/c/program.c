@@ -1,10 +1,12 @@
 /* A program in C that uses every function of elastic.h; prints "passed" and returns 0 where all is as the header says. */
+#define _POSIX_C_SOURCE 200809L
 #include "elastic.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define EXPECT(condition) \
     do { \
@@ -94,6 +96,54 @@ static void changed_limit(void) {
     elastic_space_free(limited);
 }
 
+/* What lies idle after an arena of a megabyte has gone, by policy. */
+static void policies(void) {
+    const elastic_options all[] = {
+        {.reclaim = ELASTIC_RECLAIM_DEFAULT},
+        {.reclaim = ELASTIC_RECLAIM_AT_RETURN},
+        {.reclaim = ELASTIC_RECLAIM_AT_RETURN, .keep_bytes = 4 << 20},
+        {.reclaim = ELASTIC_RECLAIM_AT_TRIM},
+        {.reclaim = ELASTIC_RECLAIM_BACKGROUND, .interval_ms = 1},
+    };
+    const int stays[] = {0, 0, 1, 1, 0};
+    for (size_t nth = 0; nth < sizeof all / sizeof *all; nth++) {
+        elastic_space *policy;
+        elastic_arena *arena;
+        size_t bytes = 0;
+        EXPECT(elastic_space_new(&all[nth], &policy) == ELASTIC_OK && elastic_arena_new(policy, NULL, 0, &arena) == ELASTIC_OK);
+        for (int block = 0; block < 10; block++) EXPECT(elastic_allocate(arena, 100 << 10, 0) != NULL);
+        EXPECT(elastic_space_committed_bytes(policy) > 1000 << 10);
+        elastic_arena_free(arena);
+        if (all[nth].reclaim == ELASTIC_RECLAIM_BACKGROUND)
+            for (int wait = 0; wait < 60000 && elastic_space_committed_bytes(policy) > 0; wait++) nanosleep(&(struct timespec){0, 1000000}, NULL);
+        size_t left = elastic_space_committed_bytes(policy);
+        EXPECT(stays[nth] ? left > 1000 << 10 : left <= 256 << 10);
+        EXPECT(elastic_space_trim(policy, &bytes) == ELASTIC_OK && bytes == left && elastic_space_committed_bytes(policy) == 0);
+        elastic_space_free(policy);
+    }
+}
+
+static void geometry(void) {
+    const elastic_options options = {.reserve_bytes = 1 << 30, .root_bytes = 32 << 20, .granule_bytes = 256 << 10};
+    elastic_space *coarse;
+    char text[4096];
+    EXPECT(elastic_space_new(&options, &coarse) == ELASTIC_OK);
+    elastic_space_report(coarse, text, sizeof text);
+    EXPECT(strstr(text, "reserved:      1.00 GB") && strstr(text, "granule 256.00 KB") && strstr(text, "Usage: 0 arenas"));
+    elastic_arena *arena;
+    EXPECT(elastic_arena_new(coarse, NULL, 0, &arena) == ELASTIC_OK && elastic_allocate(arena, 5000, 0) != NULL);
+    elastic_space_report(coarse, text, sizeof text);
+    EXPECT(strstr(text, "Usage: 1 arenas") && strstr(text, "16.00 MB:            1 chunks"));
+    elastic_statistics has;
+    elastic_arena_reset(arena);
+    elastic_arena_statistics(arena, &has);
+    EXPECT(has.used_bytes == 0);
+    elastic_arena_free(arena);
+    elastic_space_report(coarse, text, sizeof text);
+    EXPECT(strstr(text, "Usage: 0 arenas"));
+    elastic_space_free(coarse);
+}
+
 static void statistics(void) {
     elastic_statistics has;
     elastic_arena *arena;
@@ -160,10 +210,12 @@ int main(void) {
     elastic_arena_free(arena);
     elastic_arena_free(NULL);
     refused_options();
+    policies();
+    geometry();
     changed_limit();
     statistics();
     debugging();
-    EXPECT(elastic_space_trim(space, &bytes) == ELASTIC_OK && elastic_space_committed_bytes(space) == 0);
+    EXPECT(elastic_space_trim(space, &bytes) == ELASTIC_OK && bytes > 0 && elastic_space_committed_bytes(space) == 0);
     elastic_space_free(space);
     elastic_space_free(NULL);
     limits();
