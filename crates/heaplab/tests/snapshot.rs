@@ -284,6 +284,41 @@ fn a_trimmed_file_answers_about_what_is_left() {
     assert_eq!(names[1..3], ["held", "made"]);
 }
 
+#[test]
+fn what_writes_a_file_tells_machines_too() {
+    let (files, path) = Files::with("node20-names");
+    let out = files.path("out.heapsnapshot");
+    let out_text = out.to_str().unwrap();
+    for (words, more, member) in [
+        (vec!["redact"], vec!["--key", "k"], "kept"),
+        (vec!["trim"], vec!["Twin"], "nodes_before"),
+        (vec!["convert"], vec!["--to", "node24"], "to"),
+    ] {
+        let words_all = [&more[..], &["-o", out_text, "--json"]].concat();
+        let told = heaplab(&words, &path, &words_all);
+        let answer = json(&told);
+        assert_eq!(answer["bytes"].as_u64(), Some(std::fs::metadata(&out).unwrap().len()), "{answer}");
+        assert!(answer["format"] == format!("heaplab-snapshot-{}", words[0]) && !answer[member].is_null(), "{answer}");
+        let both = heaplab(&words, &path, &[&more[..], &["-o", "-", "--json"]].concat());
+        assert!(!both.status.success() && both.stdout.is_empty(), "{words:?}");
+        let warned = String::from_utf8_lossy(&told.stderr).contains("the key has 1 bytes");
+        assert_eq!(warned, words == ["redact"], "a short key is warned of");
+    }
+}
+
+#[test]
+fn python_sources_are_read_as_python() {
+    let (files, path) = Files::with("node20-names");
+    let source = files.path("app.py");
+    // What JavaScript would take for names.
+    std::fs::write(&source, "x = 1 # Twin\n\"\"\"one\nmade\n\"\"\"\n").unwrap();
+    let redacted = heaplab(&["redact"], &path, &["--source", source.to_str().unwrap(), "-o", "-"]);
+    assert!(redacted.status.success() && redacted.stderr.windows(6).all(|bytes| bytes != b"parser"), "all of it is read");
+    std::fs::write(files.path("app.jsx"), "let a = <p>said</p>").unwrap();
+    let redacted = heaplab(&["redact"], &path, &["--source", files.path("app.jsx").to_str().unwrap(), "-o", "-"]);
+    assert!(String::from_utf8_lossy(&redacted.stderr).contains("app.jsx: a part of it cannot be told from text"));
+}
+
 const COMMANDS: [&str; 15] = [
     "take",
     "watch",

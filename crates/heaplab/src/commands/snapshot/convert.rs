@@ -1,10 +1,12 @@
 //! `heaplab snapshot convert`: the same heap in the columns of another writer.
 
 use super::file::{self, Source};
+use super::rows::{no_json_into_it, rewritten};
 use crate::output;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
 use heaplab_snapshot::rewrite::{Target, convert};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -27,6 +29,9 @@ pub struct Args {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Write what was done as JSON; not with -o -
+    #[arg(long)]
+    json: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -34,17 +39,23 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    no_json_into_it(args.json, &args.output)?;
     let source = Source::open(&args.file)?;
     let rows = source.rows()?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;
+    let mut converted = None;
     output::write_private(&args.output, false, |out| {
-        convert(&rows, target, out, &mut |done, all| {
+        let (_, written) = convert(&rows, target, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
         })?;
+        converted = Some(written);
         Ok(())
     })?;
     bar.finish_and_clear();
+    if let Some(written) = converted {
+        rewritten(args.json, "heaplab-snapshot-convert", &args.output, &written, json!({"to": args.to}))?;
+    }
     Ok(ExitCode::SUCCESS)
 }

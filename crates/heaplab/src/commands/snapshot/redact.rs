@@ -1,11 +1,13 @@
 //! `heaplab snapshot redact`: the same heap without what strings say.
 
 use super::file::{self, Source};
+use super::rows::{no_json_into_it, rewritten};
 use super::table::number;
 use crate::output;
 use anyhow::{Context, Result, ensure};
 use clap::ValueEnum;
 use heaplab_snapshot::rewrite::{Identifiers, Keep, Key, Redaction, redact};
+use serde_json::json;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -32,7 +34,7 @@ pub struct Args {
     /// Which names stay
     #[arg(long, value_enum, value_name = "NAMES", default_value = "identifiers")]
     keep: KeepNames,
-    /// Source code whose identifiers may stay (may be repeated)
+    /// Source code whose identifiers may stay: JavaScript or TypeScript, or Python (*.py); may be repeated
     #[arg(long, value_name = "FILE")]
     source: Vec<PathBuf>,
     /// A long secret that makes replacements the same in several files; by default one that is forgotten. Other users see it in the list of
@@ -45,6 +47,9 @@ pub struct Args {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Write what was done as JSON; not with -o -
+    #[arg(long)]
+    json: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -63,11 +68,20 @@ enum KeepNames {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    no_json_into_it(args.json, &args.output)?;
     let source = Source::open(&args.file)?;
     let rows = source.rows()?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {
-        identifiers.add_source(&std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?);
+        let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let is_python = path.extension().is_some_and(|extension| extension == "py" || extension == "pyi");
+        let whole = if is_python { identifiers.add_python(&text) } else { identifiers.add_source(&text) };
+        if !whole {
+            eprintln!(
+                "heaplab: {}: a part of it cannot be told from text without a parser; names that are there alone do not stay",
+                path.display()
+            );
+        }
     }
     let keep = match args.keep {
         KeepNames::Identifiers => Keep::Identifiers,
@@ -86,12 +100,18 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Ok(())
     })?;
     bar.finish_and_clear();
-    if let Some(redacted) = redacted {
+    if let Some(redacted) = redacted.filter(|_| args.json) {
+        let told = json!({"strings": redacted.strings, "kept": redacted.kept});
+        rewritten(args.json, "heaplab-snapshot-redact", &args.output, &redacted.written, told)?;
+    } else if let Some(redacted) = redacted {
         let (strings, kept) = (number(redacted.strings as u64), number(redacted.kept as u64));
         eprintln!("heaplab: {kept} of {strings} strings are kept somewhere as names; the others cannot be read any more");
     }
     Ok(ExitCode::SUCCESS)
 }
+
+/// A shorter key can be guessed.
+const KEY_BYTES_MIN: usize = 16;
 
 /// Made of a text, or of the system's randomness.
 fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
@@ -107,6 +127,12 @@ fn key(text: Option<&str>, file: Option<&Path>) -> Result<Key> {
         // An editor's line end is no part of a secret.
         let text = text.strip_suffix(b"\r\n").or_else(|| text.strip_suffix(b"\n")).unwrap_or(&text);
         ensure!(!text.is_empty(), "{from} is empty: a key that everybody has protects nothing");
+        if text.len() < KEY_BYTES_MIN {
+            eprintln!(
+                "heaplab: {from} has {} bytes, and who guesses it can try what strings were; take {KEY_BYTES_MIN} and more",
+                text.len()
+            );
+        }
         return Ok(Key::of_text(text));
     }
     let mut random = [0; 32];

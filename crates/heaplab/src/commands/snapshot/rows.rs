@@ -3,10 +3,13 @@
 use super::summary::name;
 use super::table::{cut, distance, one_line};
 use crate::terminal;
+use anyhow::{Result, ensure};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::write::Written;
 use heaplab_snapshot::{Edge, EdgeType, Node};
 use serde_json::{Value, json};
+use std::path::Path;
 
 /// Characters of a string's content on a line.
 const CONTENT_CHARACTERS: usize = 60;
@@ -89,6 +92,26 @@ pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
     let snapshot = analysis.snapshot();
     let name: String = analysis.edge_name(edge).chars().take(JSON_CHARACTERS).collect();
     json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
+}
+
+/// Refuses JSON on standard output where the file goes there.
+pub fn no_json_into_it(json: bool, output: &Path) -> Result<()> {
+    ensure!(!json || output != Path::new("-"), "--json and -o - both write to standard output: name a file");
+    Ok(())
+}
+
+/// What a command that wrote a file tells machines, where they asked.
+pub fn rewritten(json: bool, format: &str, output: &Path, written: &Written, told: Value) -> Result<()> {
+    if !json {
+        return Ok(());
+    }
+    let mut answer = json!({
+        "format": format, "version": 1, "file": output.to_string_lossy(), "bytes": written.bytes, "written_strings": written.strings,
+    });
+    if let (Value::Object(answer), Value::Object(told)) = (&mut answer, told) {
+        answer.extend(told);
+    }
+    println!("{}", serde_json::to_string(&answer)?)
 }
 
 /// The first lines about an object: what it is, and its sizes.

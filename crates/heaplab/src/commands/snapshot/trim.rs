@@ -2,12 +2,14 @@
 
 use super::file::{self, Reading, Source};
 use super::pattern::Subject;
+use super::rows::{no_json_into_it, rewritten};
 use super::table::number;
 use crate::output;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::rewrite::{Trimming, trim};
+use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -38,12 +40,16 @@ pub struct Args {
     /// The file to write; - is standard output
     #[arg(short, long, value_name = "FILE")]
     output: PathBuf,
+    /// Write what was done as JSON; not with -o -
+    #[arg(long)]
+    json: bool,
     #[command(flatten)]
     reading: Reading,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    no_json_into_it(args.json, &args.output)?;
     let source = Source::open(&args.file)?;
     let snapshot = source.read(&args.reading)?;
     let rows = source.rows()?;
@@ -67,6 +73,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     })?;
     bar.finish_and_clear();
     if let Some(trimmed) = trimmed {
+        let (nodes, edges) = (trimmed.nodes, trimmed.edges);
+        let told = json!({"nodes": nodes.0, "nodes_before": nodes.1, "edges": edges.0, "edges_before": edges.1});
+        rewritten(args.json, "heaplab-snapshot-trim", &args.output, &trimmed.written, told)?;
         let ((kept, all), was) = (trimmed.nodes, bytes(source.bytes().len() as u64));
         eprintln!("heaplab: kept {} of {} objects; {} of {was}", number(kept), number(all), bytes(trimmed.written.bytes));
     }

@@ -47,7 +47,9 @@ pub(super) fn collect_identifiers<'s>(
             identifiers.add(text(name));
         } else if Some(edge.edge_type) == internal {
             match (kinds[from], text(name)) {
-                (Kind::Code, b"source") => identifiers.add_source(text(names[to])),
+                (Kind::Code, b"source") => {
+                    identifiers.add_source(text(names[to]));
+                }
                 (Kind::Closure, b"shared") if kinds[to] == Kind::Code && text(names[from]) == text(names[to]) => {
                     identifiers.add(text(names[from]));
                 }

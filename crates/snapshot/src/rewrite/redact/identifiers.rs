@@ -1,9 +1,9 @@
 //! Names that may stay: identifiers of source text, and names that a runtime brings itself.
 //!
-//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is none. So what occurs as an identifier in source text may stay. Text in quotes and comments is no identifier. Telling a regular expression from a
-//! division takes a parser of the language; here the token before decides, as in most highlighters, and a string ends at its
-//! line's end at the latest.
+//! Property names can be secrets (a map keyed by e-mail); what somebody wrote into a program is none. So what occurs as an identifier in source text may stay. `lexer`
+//! says what that is.
 
+use super::lexer::{self, continues_identifier, starts_identifier};
 use std::collections::HashSet;
 
 /// Names of V8, Node and JavaScript itself, sorted; made by `data/own-names.mjs`.
@@ -29,41 +29,21 @@ impl Identifiers {
         }
     }
 
-    /// Adds every identifier of a source text (JavaScript, and near enough to it C, Java, Rust).
-    pub fn add_source(&mut self, source: &[u8]) {
-        let mut at = 0;
-        // Whether a slash would begin a regular expression.
-        let mut expression = true;
-        while let Some(byte) = source.get(at) {
-            match byte {
-                b'"' | b'\'' | b'`' => {
-                    at = after_quoted(source, at);
-                    expression = false;
-                }
-                b'/' if source.get(at + 1) == Some(&b'/') => at = at + line_length(&source[at..]),
-                b'/' if source.get(at + 1) == Some(&b'*') => {
-                    at = memchr::memmem::find(&source[at + 2..], b"*/").map_or(source.len(), |length| at + length + 4);
-                }
-                b'/' if expression => {
-                    at = after_expression(source, at);
-                    expression = false;
-                }
-                byte if starts_identifier(*byte) => {
-                    let length = source[at..].iter().take_while(|byte| continues_identifier(**byte)).count();
-                    let word = &source[at..at + length];
-                    self.add(word);
-                    expression =
-                        matches!(word, b"return" | b"typeof" | b"case" | b"in" | b"of" | b"void" | b"delete" | b"yield" | b"await");
-                    at += length;
-                }
-                byte => {
-                    if !byte.is_ascii_whitespace() {
-                        expression = !matches!(byte, b')' | b']' | b'0'..=b'9' | b'.');
-                    }
-                    at += 1;
-                }
-            }
-        }
+    /// Adds the identifiers of a source text (JavaScript or TypeScript, and near enough to them C and Java). What follows where only a parser could
+    /// tell names from texts is left out; false where that is so.
+    pub fn add_source(&mut self, source: &[u8]) -> bool {
+        let mut words = Vec::new();
+        let whole = lexer::javascript(source, &mut words).is_ok();
+        words.into_iter().for_each(|word| self.add(word));
+        whole
+    }
+
+    /// The same of a Python text.
+    pub fn add_python(&mut self, source: &[u8]) -> bool {
+        let mut words = Vec::new();
+        let whole = lexer::python(source, &mut words).is_ok();
+        words.into_iter().for_each(|word| self.add(word));
+        whole
     }
 
     /// Whether the name may stay.
@@ -77,57 +57,9 @@ impl Identifiers {
     }
 }
 
-fn starts_identifier(byte: u8) -> bool {
-    byte.is_ascii_alphabetic() || byte == b'_' || byte == b'$' || byte >= 128
-}
-
-fn continues_identifier(byte: u8) -> bool {
-    starts_identifier(byte) || byte.is_ascii_digit()
-}
-
 /// Whether it is shaped like an identifier.
 pub(super) fn is_identifier(name: &[u8]) -> bool {
     name.first().is_some_and(|first| starts_identifier(*first)) && name.iter().all(|byte| continues_identifier(*byte))
-}
-
-fn line_length(source: &[u8]) -> usize {
-    memchr::memchr2(b'\n', b'\r', source).unwrap_or(source.len())
-}
-
-/// Behind a quoted text; a template may have lines.
-fn after_quoted(source: &[u8], start: usize) -> usize {
-    let quote = source[start];
-    let mut at = start + 1;
-    while let Some(byte) = source.get(at) {
-        match byte {
-            b'\\' => at += 1,
-            byte if *byte == quote => return at + 1,
-            b'\n' if quote != b'`' => return at,
-            _ => {}
-        }
-        at += 1;
-    }
-    source.len()
-}
-
-/// Behind a regular expression and its flags.
-fn after_expression(source: &[u8], start: usize) -> usize {
-    let (mut at, mut class) = (start + 1, false);
-    while let Some(byte) = source.get(at) {
-        match byte {
-            b'\\' => at += 1,
-            b'[' => class = true,
-            b']' => class = false,
-            b'\n' => return at,
-            b'/' if !class => {
-                at += 1;
-                return at + source[at.min(source.len())..].iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
-            }
-            _ => {}
-        }
-        at += 1;
-    }
-    source.len()
 }
 
 #[cfg(test)]
@@ -135,20 +67,75 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    type Lexer = for<'t> fn(&'t [u8], &mut Vec<&'t [u8]>) -> Result<(), lexer::Doubt>;
+
+    /// The words that are kept, and whether all was read.
+    fn read(with: Lexer, source: &str) -> (String, bool) {
+        let mut words = Vec::new();
+        let whole = with(source.as_bytes(), &mut words).is_ok();
+        (words.iter().map(|word| std::str::from_utf8(word).unwrap()).collect::<Vec<_>>().join(" "), whole)
+    }
+
     #[test]
     fn identifiers_and_nothing_in_quotes_or_comments() {
-        let mut names = Identifiers::default();
-        names.add_source(
-            br#"class Session { constructor(user) { this.userName = user["quoted"] / 2 / total; } } // comment
-               const x = 'alice\'s' + `template ${inside}`; /* block */ return /re["]gexp/gi.test(y) // eve
-               const broken = 'never closed
-               after = 1"#,
-        );
-        for name in ["Session", "userName", "user", "total", "x", "y", "test", "after"] {
-            assert!(names.contains(name.as_bytes()), "{name}");
+        for (source, words) in [
+            (r#"user["quoted"] / 2 / total; // eve"#, "user total"),
+            (r"const x = 'alice\'s' + y /* block */ + z", "const x y z"),
+            (r#"return /re["]gexp/gi.test(y)"#, "return test y"),
+            ("a `t ${ `zz ${q} eve` } alice` b", "a b"),
+            ("a `t ${ {k: `}`} } alice` b", "a b"),
+            ("if (a) /alice's/.test(b)", "if a test b"),
+            ("x.if (a) / b / c", "x if a b c"),
+            ("f(a) / b / c; g[0] / d", "f a b c g d"),
+            ("i++ / 2; ++i", "i i"),
+            ("for (;;) {} /alice'/.x", "for x"),
+            ("x = {} / y / z", "x y z"),
+            ("a <!-- alice and eve\nb\n  --> alice\nc\n/* */ --> alice", "a b c"),
+            ("while (n --> zero) {}", "while n zero"),
+            ("#! /usr/bin/env alice\nb", "b"),
+            ("0x1f + 1e5 + 10n + .5 + x", "x"),
+            ("'a\\\nb' + c; \"x\\\r\ny\" + d", "c d"),
+            ("/[/'\\]`]eve/u, x", "x"),
+            ("this.#hidden", "this hidden"),
+        ] {
+            assert_eq!(read(lexer::javascript, source), (words.to_owned(), true), "{source}");
         }
-        for name in ["quoted", "comment", "alice", "template", "inside", "block", "re", "gexp", "gi", "eve", "never", "closed"] {
-            assert!(!names.contains(name.as_bytes()), "{name}");
+    }
+
+    #[test]
+    fn in_doubt_nothing_more_is_kept() {
+        for (source, words) in [
+            ("a = 'never closed\nalice", "a"),
+            ("a = /never closed\nalice", "a"),
+            ("b: {} / alice / eve", "b"),
+            ("yield / alice / eve", "yield"),
+            ("a <!-- `alice\neve`", "a"),
+            ("a // \u{2028} alice", "a"),
+            ("a = \"\"\"alice\n eve\"\"\"", "a"),
+            ("a = \"\" \"alice\"", "a"),
+            ("a \\u0061lice", "a"),
+            ("a ) / alice", "a"),
+            ("a = /[[']/v, alice", "a"),
+            ("let a = <p>alice said</p>; b", ""),
+            ("let a = <>alice said</>; b", ""),
+        ] {
+            assert_eq!(read(lexer::javascript, source), (words.to_owned(), false), "{source}");
+        }
+    }
+
+    #[test]
+    fn python_has_quotes_and_comments_of_its_own() {
+        for (source, words, whole) in [
+            ("import a # alice's\nb", "import a b", true),
+            ("x = '''one\nalice's \"eve\"\n''' + y", "x y", true),
+            ("def f():\n    \"\"\"alice\n    \\\"\"\" eve\"\"\"\n    return g", "def f return g", true),
+            ("x = rb'alice' + Rb\"eve\" + f'{a} {{alice}}' + y", "x y", true),
+            ("x = f\"{d['alice']}\" + y", "x y", true),
+            ("x = f\"{d[\"alice\"]}\" + y", "x", false),
+            ("x = 'never closed\nalice", "x", false),
+            ("x = 1_000j + 0xff + y", "x y", true),
+        ] {
+            assert_eq!(read(lexer::python, source), (words.to_owned(), whole), "{source}");
         }
     }
 
@@ -163,8 +150,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_source_ends(source in "[a-c\"'`/*\\\\\\[\\]\n ]{0,60}") {
+        fn any_source_ends(source in "[a-c0\"'`/*\\\\\\[\\]\n ${}()#<!>.+-]{0,60}") {
             Identifiers::default().add_source(source.as_bytes());
+            Identifiers::default().add_python(source.as_bytes());
         }
     }
 }

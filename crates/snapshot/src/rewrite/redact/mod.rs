@@ -14,6 +14,7 @@
 
 mod evidence;
 mod identifiers;
+mod lexer;
 mod pairs;
 mod stand_in;
 

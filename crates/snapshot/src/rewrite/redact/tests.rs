@@ -7,7 +7,9 @@ use std::collections::HashSet;
 
 fn redacted(bytes: &[u8], keep: Keep, sources: &[&str]) -> Vec<u8> {
     let mut identifiers = Identifiers::own();
-    sources.iter().for_each(|source| identifiers.add_source(source.as_bytes()));
+    for source in sources {
+        identifiers.add_source(source.as_bytes());
+    }
     let redaction = Redaction { keep, identifiers, key: Key::new([7; 32]) };
     redact(&Rows::find(bytes).unwrap(), redaction, Vec::new(), &mut |_, _| ()).unwrap().0
 }
