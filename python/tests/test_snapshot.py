@@ -402,6 +402,28 @@ def test_a_script_is_run_and_written():
             assert len(snapshot.named("__main__.Kept")) == 1, path
 
 
+def test_a_script_that_cannot_begin_writes_nothing_and_shows_no_frame_of_ours():
+    with tempfile.TemporaryDirectory() as folder:
+        with open(os.path.join(folder, "broken.py"), "w") as file:
+            file.write("def f(:\n")
+        with open(os.path.join(folder, "raises.py"), "w") as file:
+            file.write("def f():\n    raise KeyError('mine')\nf()\n")
+        out = os.path.join(folder, "out.heapsnapshot")
+        with open(out, "w") as file:
+            file.write("from before")
+        run = [sys.executable, "-m", "heaplab.snapshot", "--profile"]
+        for words, said in (["none.py"], "cannot open none.py"), (["broken.py"], "SyntaxError"), (["-m", "no.such.module"], "no.such.module"):
+            done = subprocess.run(run + words, cwd=folder, capture_output=True, text=True)
+            assert done.returncode != 0 and said in done.stderr, done.stderr
+            assert "heaplab/snapshot.py" not in done.stderr, done.stderr
+            with open(out) as file:
+                assert file.read() == "from before", words
+        done = subprocess.run(run + ["raises.py"], cwd=folder, capture_output=True, text=True)
+        assert done.returncode == 1 and "KeyError: 'mine'" in done.stderr and "heaplab/snapshot.py" not in done.stderr, done.stderr
+        assert "walked for " in done.stderr and "wrote for " in done.stderr, done.stderr
+        Snapshot(out)
+
+
 if __name__ == "__main__":
     for name, test in list(globals().items()):
         if name.startswith("test_"):

@@ -132,12 +132,12 @@ def _add_frames(walker, skip):
     del frame
 
 
-def write(path, *, last=False, collect=True, mode=0o600):
+def write(path, *, last=False, collect=True, mode=0o600, profile=False):
     """Writes the heap of this process to `path`, which appears when it is complete.
 
     The garbage collector runs first, unless `collect` is false. Unless `last` is true, the objects of this snapshot are frozen until the next, so that ids
     tell which objects are the same (see the README). A heap has secrets in it: the file is its owner's alone unless `mode` says otherwise (less
-    the umask, as for every new file). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given.
+    the umask, as for every new file). Returns a dict: nodes, edges, bytes, milliseconds of both phases, and how ids were given. With `profile` these are written to standard error too.
     """
     global _frozen
     with _lock:
@@ -163,6 +163,8 @@ def write(path, *, last=False, collect=True, mode=0o600):
             _add_frames(walker, __file__)
             result = walker.write(os.fspath(path), gc.get_objects(), _ids, not last, mode)
             result["ids"] = "address and type" if own_freeze else "frozen"
+            if profile:
+                _say_profile(result)
             if last or own_freeze:
                 _ids.keep(not last)
             else:
@@ -193,6 +195,7 @@ def main(arguments=None):
     )
     parser.add_argument("-o", "--output", default="out.heapsnapshot", help="the file; snapshots at signals get a number before the extension")
     parser.add_argument("-m", dest="module", action="store_true", help="what follows is a module, as for python -m")
+    parser.add_argument("--profile", action="store_true", help="say what both phases took: walking the heap, and writing the file")
     parser.add_argument("script")
     parser.add_argument("arguments", nargs=argparse.REMAINDER)
     options = parser.parse_args(arguments)
@@ -203,22 +206,34 @@ def main(arguments=None):
         nonlocal count
         count += 1
         stem, extension = os.path.splitext(options.output)
-        _say(write(f"{stem}.{count}{extension}"), f"{stem}.{count}{extension}")
+        _say(write(f"{stem}.{count}{extension}", profile=options.profile), f"{stem}.{count}{extension}")
+
+    # A module of our own, because what runpy makes is gone when the script has run.
+    module = types.ModuleType("__main__")
+    # What cannot begin has no heap worth a snapshot, and an older one stays.
+    try:
+        code = _code(options, module.__dict__)
+    except SyntaxError as error:
+        traceback.print_exception(type(error), error, None)
+        sys.exit(1)
+    except OSError as error:
+        sys.exit(f"{parser.prog}: cannot open {options.script}: {error.strerror}")
+    except (ImportError, ValueError) as error:
+        sys.exit(f"{parser.prog}: cannot load {options.script}: {error}")
 
     if hasattr(signal, "SIGUSR2"):
         signal.signal(signal.SIGUSR2, at_signal)
-    # A module of our own, because what runpy makes is gone when the script has run.
-    module = types.ModuleType("__main__")
     sys.modules["__main__"] = module
     status = 0
     try:
-        exec(_code(options, module.__dict__), module.__dict__)
+        exec(code, module.__dict__)
     except SystemExit as exit_:
         status = exit_.code
-    except BaseException:
-        traceback.print_exc()
+    except BaseException as error:
+        # Without the frame of this function.
+        traceback.print_exception(type(error), error, error.__traceback__.tb_next)
         status = 1
-    _say(write(options.output, last=True), options.output)
+    _say(write(options.output, last=True, profile=options.profile), options.output)
     sys.exit(status)
 
 
@@ -229,7 +244,7 @@ def _code(options, namespace):
         if spec is not None and spec.submodule_search_locations is not None:
             spec = importlib.util.find_spec(options.script + ".__main__")
         if spec is None:
-            sys.exit(f"no module named {options.script}")
+            raise ImportError("there is no such module")
         sys.argv[0] = spec.origin
         namespace.update(__file__=spec.origin, __spec__=spec, __package__=spec.parent, __loader__=spec.loader)
         sys.path.insert(0, os.getcwd())
@@ -238,6 +253,11 @@ def _code(options, namespace):
     namespace.update(__file__=options.script, __spec__=None, __package__=None)
     with open(options.script, "rb") as file:
         return compile(file.read(), options.script, "exec")
+
+
+def _say_profile(result):
+    phases = f"walked for {result['generation_milliseconds']:.1f} ms, wrote for {result['serialization_milliseconds']:.1f} ms"
+    print(f"heaplab: {phases}; {result['strings']} distinct strings, ids by {result['ids']}", file=sys.stderr)
 
 
 def _say(result, path):
