@@ -134,6 +134,12 @@ fn the_report_is_what_jcmd_says() {
     assert!(non_class.starts_with(&theirs) && theirs.len() > 4, "{non_class:?} {theirs:?}");
     let class = free(&report.replace("   Non-Class:", ""), "   Class:");
     assert_eq!(class, free(&judge.replace("   Non-Class:", ""), "   Class:"));
+    // Every counter that the report has is HotSpot's own, exactly.
+    let (ours, theirs) = (section(&report, "Internal statistics:"), section(&judge, "Internal statistics:"));
+    assert!(ours.len() == 11 && ours.iter().all(|line| theirs.contains(line)), "{ours:#?} {theirs:#?}");
+    let headers = report.lines().find(|line| line.starts_with("chunk header pool: ")).unwrap().trim_end_matches('.');
+    assert!(judge.contains(headers), "{headers}: {judge}");
+    assert!(section(&report, "Settings:").iter().all(|line| section(&judge, "Settings:").contains(line)), "{report}\n{judge}");
 }
 
 #[test]

@@ -1,14 +1,22 @@
 //! The statistics as text, line for line in the form of `jcmd VM.metaspace`, with what that does not print: the kinds of loaders first.
 //!
+//! Not in a recording, and so not here: how many classes there are and how many of them are shared (CDS maps those without a word in the log),
+//! the bytes of the chunk header pool, limits and thresholds, and the layout of compressed class pointers.
+//!
 //! Deviation: levels without chunks are left out, and "In free chunks" counts what lies in committed granules. JDK 17 to 25 add the non-class free
 //! chunks twice (`MetaspaceReporter::print_report`), so that their free lists and that line can exceed what is committed.
 
-use crate::statistics::{FreeBlocks, FreeChunks, InUse, LEVELS, Space, Statistics};
+use crate::statistics::{FreeBlocks, FreeChunks, InUse, LEVELS, Loader, Statistics};
+use heaplab_trace::tables::Reclaim;
 use std::fmt;
+
+/// Loaders that are printed.
+const LOADERS_PRINTED: usize = 5;
 
 impl fmt::Display for Statistics {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         self.kinds_table(out)?;
+        self.loaders_table(out)?;
         writeln!(out, "\nTotal Usage - {} loaders:", self.loaders)?;
         let both = (self.in_use(), self.free_blocks());
         for (name, in_use, blocks) in [
@@ -26,10 +34,14 @@ impl fmt::Display for Statistics {
         }
         self.virtual_space(out)?;
         writeln!(out, "\nChunk freelists:")?;
-        for (name, space) in [("Non-Class", &self.non_class), ("Class", &self.class)] {
-            free_lists(out, name, space)?;
+        for (name, free) in [("Non-Class", self.non_class.free), ("Class", self.class.free), ("Both", self.both_free())] {
+            if name == "Both" {
+                writeln!(out)?;
+            }
+            free_lists(out, name, &free)?;
         }
-        self.waste(out)
+        self.waste(out)?;
+        self.internals(out)
     }
 }
 
@@ -58,6 +70,66 @@ impl Statistics {
             )?;
         }
         Ok(())
+    }
+
+    /// As `show-loaders`, but the largest alone. The log has no names: loaders are numbered by birth.
+    fn loaders_table(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        if self.largest_loaders.is_empty() {
+            return Ok(());
+        }
+        writeln!(out, "\nLargest loaders (numbered by birth; pins: granules with free chunks that its chunks keep committed):")?;
+        writeln!(out, " {:<21}{:>8}{:>7}{:>8}{:>8}{:>10}{:>7}", "", "classes", "chunks", "used", "free", "committed", "pins")?;
+        let row = |loader: &Loader| {
+            let kind = if loader.kind.is_empty() { "not known" } else { &loader.kind };
+            format!("{}, {kind}", loader.name)
+        };
+        for loader in self.largest_loaders.iter().take(LOADERS_PRINTED) {
+            let in_use = &loader.in_use;
+            let (used, free, committed) = (short(in_use.used_bytes), short(in_use.free_bytes), short(in_use.committed_bytes));
+            let (name, classes, chunks, pins) = (row(loader), loader.classes, in_use.chunks, loader.pinned_granules);
+            writeln!(out, " {name:<21} {classes:>7}{chunks:>7}{used:>8}{free:>8}{committed:>10}{pins:>7}")?;
+        }
+        Ok(())
+    }
+
+    /// The counters by their names in HotSpot, and the settings that a recording tells.
+    fn internals(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        let counters = &self.counters;
+        writeln!(out, "\nchunk header pool: {} items.\n\nInternal statistics:", self.chunk_headers)?;
+        for (name, count) in [
+            ("num_allocs_failed_limit", counters.refused),
+            ("num_arena_births", counters.arena_births),
+            ("num_arena_deaths", counters.arena_deaths),
+            ("num_vsnodes_births", self.non_class.nodes + self.class.nodes),
+            ("num_space_committed", counters.commits),
+            ("num_space_uncommitted", counters.uncommits),
+            ("num_chunks_returned_to_freelist", counters.chunks_returned),
+            ("num_chunks_taken_from_freelist", counters.chunks_taken),
+            ("num_chunk_merges", counters.merges),
+            ("num_chunk_splits", counters.splits),
+            ("num_chunks_enlarged", counters.chunks_enlarged),
+        ] {
+            writeln!(out, "{name}: {count}.")?;
+        }
+        writeln!(out, "\nSettings:")?;
+        match self.reclaim {
+            Reclaim::Balanced => writeln!(out, "MetaspaceReclaimPolicy: balanced")?,
+            Reclaim::Aggressive => writeln!(out, "MetaspaceReclaimPolicy: aggressive")?,
+            Reclaim::None => writeln!(out, "MetaspaceReclaimPolicy: none")?,
+            Reclaim::Unknown | Reclaim::Removed => {}
+        }
+        writeln!(out, " - commit_granule_bytes: {}.", self.granule_bytes)
+    }
+
+    fn both_free(&self) -> [FreeChunks; LEVELS] {
+        let mut both = self.non_class.free;
+        for (sum, class) in both.iter_mut().zip(&self.class.free) {
+            sum.chunks += class.chunks;
+            sum.capacity_bytes += class.capacity_bytes;
+            sum.committed_bytes += class.committed_bytes;
+            sum.in_granules_bytes += class.in_granules_bytes;
+        }
+        both
     }
 
     fn virtual_space(&self, out: &mut fmt::Formatter) -> fmt::Result {
@@ -114,10 +186,10 @@ fn usage(in_use: &InUse) -> String {
     )
 }
 
-fn free_lists(out: &mut fmt::Formatter, name: &str, space: &Space) -> fmt::Result {
+fn free_lists(out: &mut fmt::Formatter, name: &str, free: &[FreeChunks; LEVELS]) -> fmt::Result {
     writeln!(out, "   {name}:")?;
     let mut total = FreeChunks::default();
-    for (level, free) in space.free.iter().enumerate().filter(|(_, free)| free.chunks > 0) {
+    for (level, free) in free.iter().enumerate().filter(|(_, free)| free.chunks > 0) {
         let (capacity, committed) = (free.capacity_bytes, free.committed_bytes);
         let share = percent(committed, capacity);
         writeln!(out, "{:>6}: {:>5}, capacity={}, committed={} ({share})", size(level), free.chunks, bytes(capacity), bytes(committed))?;

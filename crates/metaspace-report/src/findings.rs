@@ -6,6 +6,7 @@
 use crate::display::bytes;
 use crate::shadow::Shadow;
 use crate::statistics::{InUse, Statistics};
+use heaplab_trace::tables::Reclaim;
 use heaplab_trace::{Event, Op};
 use serde::Serialize;
 
@@ -126,17 +127,42 @@ fn pinned(statistics: &Statistics) -> Option<Finding> {
             share(pinned.free_bytes, statistics)
         ),
         advice: format!(
-            "One small chunk of a loader that lives keeps its whole granule of {} committed; {} in use do that to {} here. Loaders that live and die \
-             together would leave whole granules free: load what stays before what goes. Granules of a quarter of the size would give back {}: -XX:MetaspaceReclaimPolicy=aggressive \
-             (JDK 16 to 21).",
+            "One small chunk of a loader that lives keeps its whole granule of {} committed; {} in use do that to {} here{}. Loaders that live and die \
+             together would leave whole granules free: load what stays before what goes. {}",
             bytes(statistics.granule_bytes),
             bytes(pinned.in_use_bytes),
             bytes(pinned.granules * statistics.granule_bytes),
-            bytes(pinned.free_in_quarters_bytes)
+            by_whom(statistics),
+            smaller_granules(statistics)
         ),
         bytes: pinned.free_bytes,
-        saving_bytes: Some(pinned.free_in_quarters_bytes),
+        // What no setting of this JVM gives back is no saving.
+        saving_bytes: matches!(statistics.reclaim, Reclaim::Balanced | Reclaim::Unknown).then_some(pinned.free_in_quarters_bytes),
     })
+}
+
+/// The loaders that pin most.
+fn by_whom(statistics: &Statistics) -> String {
+    let one = |loader: &crate::statistics::Loader| format!("{} ({} alone)", loader.name, plural(loader.pinned_alone, "granule"));
+    let shown: Vec<String> = statistics.pinning_loaders.iter().take(3).map(one).collect();
+    if shown.is_empty() { String::new() } else { format!(", most of all {}", shown.join(", ")) }
+}
+
+/// What smaller granules would give back, and whether the recorded JVM has a setting for them: JDK 16 to 20 do ("support was removed in 21.0",
+/// as JDK 21 itself says of the option).
+fn smaller_granules(statistics: &Statistics) -> String {
+    let given_back = bytes(statistics.pinned.free_in_quarters_bytes);
+    match statistics.reclaim {
+        Reclaim::Balanced => {
+            format!("Granules of a quarter of the size would give back {given_back}: -XX:MetaspaceReclaimPolicy=aggressive.")
+        }
+        Reclaim::Unknown => format!(
+            "Granules of a quarter of the size would give back {given_back}: -XX:MetaspaceReclaimPolicy=aggressive, if this is JDK 16 to 20 (21 removed it)."
+        ),
+        Reclaim::Aggressive => String::from("The policy is already the one with the smallest granules (aggressive)."),
+        Reclaim::None => String::from("The policy none uncommits nothing: -XX:MetaspaceReclaimPolicy=balanced or aggressive does."),
+        Reclaim::Removed => String::from("This JVM has no setting for smaller granules (JDK 21 removed -XX:MetaspaceReclaimPolicy)."),
+    }
 }
 
 fn idle(statistics: &Statistics, shadow: &Shadow) -> Option<Finding> {
@@ -151,8 +177,12 @@ fn idle(statistics: &Statistics, shadow: &Shadow) -> Option<Finding> {
             share(pinned.idle_bytes, statistics)
         ),
         advice: format!(
-            "They serve the next loaders, or go back to the system at the next purge, which follows a collection that unloads classes ({purged}): jcmd PID GC.run causes one. \
-             With -XX:MetaspaceReclaimPolicy=none they never go."
+            "They serve the next loaders, or go back to the system at the next purge, which follows a collection that unloads classes ({purged}): jcmd PID GC.run causes one.{}",
+            match statistics.reclaim {
+                Reclaim::None => " With this JVM's policy, none, they never go.",
+                Reclaim::Unknown => " With -XX:MetaspaceReclaimPolicy=none (JDK 16 to 20) they never go.",
+                Reclaim::Balanced | Reclaim::Aggressive | Reclaim::Removed => "",
+            }
         ),
         bytes: pinned.idle_bytes,
         saving_bytes: Some(pinned.idle_bytes),

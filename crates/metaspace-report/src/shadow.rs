@@ -9,7 +9,7 @@
 
 use crate::granules::Granules;
 use hashbrown::HashMap;
-use heaplab_trace::tables::{ChunkEvent, ChunkOp, Tables};
+use heaplab_trace::tables::{ChunkEvent, ChunkOp, Reclaim, Tables};
 use heaplab_trace::{Event, ObjectId, Op};
 use std::collections::BTreeMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
@@ -86,7 +86,7 @@ pub struct Counters {
     pub leftovers: u64,
     /// Ranges committed.
     pub commits: u64,
-    /// Ranges uncommitted.
+    /// Ranges uncommitted, of which something was committed (`VirtualSpaceNode::uncommit_range` counts no others).
     pub uncommits: u64,
     /// Chunks taken.
     pub chunks_taken: u64,
@@ -94,9 +94,9 @@ pub struct Counters {
     pub chunks_returned: u64,
     /// Chunks that grew in place.
     pub chunks_enlarged: u64,
-    /// Splits.
+    /// Free chunks split for one that was wanted, once each, however many levels (`ChunkManager::split_chunk_and_add_splinters`).
     pub splits: u64,
-    /// Merges.
+    /// Chunks given back that merged, once each, with however many buddies (`ChunkManager::return_chunk_locked`).
     pub merges: u64,
     /// Purges.
     pub purges: u64,
@@ -115,6 +115,8 @@ pub struct Shadow {
     pub counters: Counters,
     /// Bytes of a commit granule.
     pub granule_bytes: u64,
+    /// What of the reclaim policy is known.
+    pub reclaim: Reclaim,
     /// Bytes of blocks in chunks in use.
     pub used_bytes: u64,
     granules: Granules,
@@ -132,6 +134,7 @@ impl Shadow {
             arenas: BTreeMap::new(),
             counters: Counters::default(),
             granule_bytes: GRANULE_BYTES,
+            reclaim: Reclaim::Unknown,
             used_bytes: 0,
             granules: Granules::default(),
             class_nodes: Vec::new(),
@@ -234,6 +237,7 @@ impl Shadow {
         let (address, bytes) = (event.address, event.bytes);
         match event.op {
             ChunkOp::Granule => {
+                self.reclaim = Reclaim::from_code(address);
                 if bytes.is_power_of_two() && (GRANULE_BYTES_MIN..=ROOT_BYTES).contains(&bytes) && self.granules.is_empty() {
                     self.granule_bytes = bytes;
                 }
@@ -264,8 +268,8 @@ impl Shadow {
                 }
             }
             ChunkOp::Uncommit => {
-                self.counters.uncommits += 1;
                 if let Some((from, to)) = self.granules_of(address, bytes) {
+                    self.counters.uncommits += u64::from(self.granules.count_within(from, to) > 0);
                     self.granules.remove(from, to);
                 }
                 if let Some(chunk) = self.chunks.get_mut(&address).filter(|chunk| chunk.owner == Owner::Free) {
@@ -311,8 +315,8 @@ impl Shadow {
             Some(chunk) if chunk.owner == Owner::Free && chunk.bytes >= event.bytes => chunk,
             _ => Chunk { bytes: event.bytes, committed_bytes: 0, used_bytes: 0, owner },
         };
+        self.counters.splits += u64::from(chunk.bytes > event.bytes);
         while chunk.bytes > event.bytes {
-            self.counters.splits += 1;
             chunk.bytes /= 2;
             let rest_bytes = self.rounded(chunk.committed_bytes.saturating_sub(chunk.bytes), chunk.bytes);
             chunk.committed_bytes = chunk.committed_bytes.min(chunk.bytes);
@@ -346,19 +350,19 @@ impl Shadow {
             self.used_bytes -= chunk.used_bytes;
         }
         (chunk.owner, chunk.used_bytes) = (Owner::Free, 0);
-        let mut base = address;
+        let (mut base, given_bytes) = (address, chunk.bytes);
         while chunk.bytes < ROOT_BYTES {
             let buddy = base ^ chunk.bytes;
             let fits = |other: &&Chunk| other.owner == Owner::Free && other.bytes == chunk.bytes;
             let Some(other) = self.chunks.get(&buddy).filter(fits).copied() else { break };
             self.chunks.remove(&buddy);
-            self.counters.merges += 1;
             let (leader, follower) = if base < buddy { (chunk, other) } else { (other, chunk) };
             let added = if leader.committed_bytes == leader.bytes { follower.committed_bytes } else { 0 };
             base = base.min(buddy);
             let bytes = leader.bytes * 2;
             chunk = Chunk { bytes, committed_bytes: self.rounded(leader.committed_bytes + added, bytes), ..leader };
         }
+        self.counters.merges += u64::from(chunk.bytes > given_bytes);
         self.chunks.insert(base, chunk);
     }
 }

@@ -1,8 +1,12 @@
 //! What the metaspace holds, counted as `jcmd VM.metaspace` counts it, and by kind of loader, which that does not do.
 
 use crate::shadow::{Counters, Owner, ROOT_BYTES, Shadow};
-use heaplab_trace::tables::Tables;
+use heaplab_trace::tables::{Reclaim, Tables};
 use serde::Serialize;
+use std::collections::BTreeMap;
+
+/// Most loaders of a list.
+pub const LOADERS_SHOWN: usize = 10;
 
 /// Sizes of chunks, the largest first: 16 MB at level 0 to 1 KB at level 14.
 pub const LEVELS: usize = 15;
@@ -100,6 +104,25 @@ pub struct Kind {
     pub of_one_class_in_use: InUse,
 }
 
+/// What one class loader holds in both spaces.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Loader {
+    /// Its name in the recording (`loader 17`, numbered by birth), or that of its arena where its other one is not known.
+    pub name: String,
+    /// Its kind.
+    pub kind: String,
+    /// Blocks in its class arena: classes, but for those of the CDS archive.
+    pub classes: u64,
+    /// Its chunks.
+    pub in_use: InUse,
+    /// Granules with free chunks that stay committed because of its chunks, and perhaps others'.
+    pub pinned_granules: u64,
+    /// Of these, those in which nobody else has a chunk.
+    pub pinned_alone: u64,
+    /// The free chunks' bytes in the latter: they could go if this loader did.
+    pub pinned_alone_bytes: u64,
+}
+
 /// Free memory in granules, by what keeps it committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Pinned {
@@ -130,10 +153,18 @@ pub struct Statistics {
     pub class: Space,
     /// By kind of loader.
     pub kinds: Vec<Kind>,
+    /// The loaders that hold the most committed bytes, the largest first; at most [`LOADERS_SHOWN`].
+    pub largest_loaders: Vec<Loader>,
+    /// Those which alone keep the most free bytes committed, likewise.
+    pub pinning_loaders: Vec<Loader>,
     /// What keeps free memory committed.
     pub pinned: Pinned,
     /// Bytes of a commit granule.
     pub granule_bytes: u64,
+    /// What of the reclaim policy is known.
+    pub reclaim: Reclaim,
+    /// Headers of chunks, in use and free.
+    pub chunk_headers: u64,
     /// What happened so far.
     pub counters: Counters,
 }
@@ -141,7 +172,13 @@ pub struct Statistics {
 impl Statistics {
     /// Counts.
     pub fn of(shadow: &Shadow, tables: &Tables) -> Statistics {
-        let mut statistics = Statistics { granule_bytes: shadow.granule_bytes, counters: shadow.counters, ..Statistics::default() };
+        let mut statistics = Statistics {
+            granule_bytes: shadow.granule_bytes,
+            reclaim: shadow.reclaim,
+            chunk_headers: shadow.chunks.len() as u64,
+            counters: shadow.counters,
+            ..Statistics::default()
+        };
         for (_, bytes, class) in &shadow.nodes {
             let space = statistics.space_mut(*class);
             space.nodes += 1;
@@ -160,8 +197,10 @@ impl Statistics {
                 free.in_granules_bytes += in_granules(shadow, *base, chunk.bytes);
             }
         }
-        statistics.arenas(shadow, tables);
-        statistics.pinned = pinned(shadow);
+        let mut loaders = Loaders::default();
+        statistics.arenas(shadow, tables, &mut loaders);
+        statistics.pinned = pinned(shadow, |owners, free_bytes| loaders.pin(tables, owners, free_bytes));
+        (statistics.largest_loaders, statistics.pinning_loaders) = loaders.top();
         statistics
     }
 
@@ -192,7 +231,7 @@ impl Statistics {
         if class { &mut self.class } else { &mut self.non_class }
     }
 
-    fn arenas(&mut self, shadow: &Shadow, tables: &Tables) {
+    fn arenas(&mut self, shadow: &Shadow, tables: &Tables, loaders: &mut Loaders) {
         for (row, arena) in &shadow.arenas {
             let Some(known) = tables.arenas.get(*row as usize) else { continue };
             let class = known.kind == "class";
@@ -212,6 +251,9 @@ impl Statistics {
                 in_use.add(&one);
                 self.space_mut(class).in_use[level(chunk.bytes)].add(&one);
             }
+            let loader = loaders.of(tables, *row);
+            loader.in_use.add(&in_use);
+            loader.classes += if class { arena.live_blocks } else { 0 };
             let blocks = FreeBlocks { blocks: arena.free_blocks.len() as u64, bytes: arena.free_blocks.values().sum() };
             let space = self.space_mut(class);
             space.in_use_total.add(&in_use);
@@ -244,6 +286,49 @@ impl Statistics {
     }
 }
 
+/// Loaders, by the lower row of their two arenas.
+#[derive(Default)]
+struct Loaders(BTreeMap<u32, Loader>);
+
+impl Loaders {
+    fn of(&mut self, tables: &Tables, row: u32) -> &mut Loader {
+        let arena = tables.arenas.get(row as usize);
+        let first = arena.and_then(|arena| arena.partner).map_or(row, |partner| partner.min(row));
+        self.0.entry(first).or_insert_with(|| {
+            let name = arena.map(|arena| arena.loader.clone()).filter(|name| !name.is_empty()).unwrap_or_else(|| format!("arena {row}"));
+            Loader { name, kind: arena.map_or(String::new(), |arena| arena.growth_policy.clone()), ..Loader::default() }
+        })
+    }
+
+    /// A granule with free chunks is committed because of these arenas.
+    fn pin(&mut self, tables: &Tables, owners: &[u32], free_bytes: u64) {
+        let first = |row: &u32| tables.arenas.get(*row as usize).and_then(|arena| arena.partner).map_or(*row, |partner| partner.min(*row));
+        let mut rows: Vec<u32> = owners.iter().filter(|row| **row != 0).map(first).collect();
+        rows.sort_unstable();
+        rows.dedup();
+        for row in &rows {
+            let loader = self.of(tables, *row);
+            loader.pinned_granules += 1;
+            if rows.len() == 1 && !owners.contains(&0) {
+                loader.pinned_alone += 1;
+                loader.pinned_alone_bytes += free_bytes;
+            }
+        }
+    }
+
+    /// The largest, and those that pin most.
+    fn top(self) -> (Vec<Loader>, Vec<Loader>) {
+        let mut all: Vec<Loader> = self.0.into_values().collect();
+        // Stable: of equal ones the older comes first.
+        all.sort_by_key(|loader| std::cmp::Reverse(loader.in_use.committed_bytes));
+        let largest = all.iter().filter(|loader| loader.in_use.committed_bytes > 0).take(LOADERS_SHOWN).cloned().collect();
+        all.retain(|loader| loader.pinned_alone > 0);
+        all.sort_by_key(|loader| std::cmp::Reverse(loader.pinned_alone_bytes));
+        all.truncate(LOADERS_SHOWN);
+        (largest, all)
+    }
+}
+
 /// The level of a chunk of this size.
 fn level(bytes: u64) -> usize {
     ((ROOT_BYTES / bytes.max(1)).max(1).trailing_zeros() as usize).min(LEVELS - 1)
@@ -258,7 +343,8 @@ fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
     shadow.committed_within(from, bytes)
 }
 
-fn pinned(shadow: &Shadow) -> Pinned {
+/// `each` gets every pinned granule: the rows of the arenas that have chunks in it, and its free bytes.
+fn pinned(shadow: &Shadow, mut each: impl FnMut(&[u32], u64)) -> Pinned {
     let (granule, mut pinned) = (shadow.granule_bytes, Pinned::default());
     for base in shadow.granules() {
         let before = shadow.chunks.range(..=base).next_back().map(|(base, chunk)| (*base, *chunk));
@@ -276,6 +362,8 @@ fn pinned(shadow: &Shadow) -> Pinned {
         if free == 0 {
             continue;
         }
+        let owner = |chunk: &crate::shadow::Chunk| if let Owner::Arena(row) = chunk.owner { row } else { 0 };
+        each(&in_use.iter().map(|(_, chunk)| owner(chunk)).collect::<Vec<_>>(), free);
         pinned.granules += 1;
         pinned.free_bytes += free;
         pinned.chunks_in_use += in_use.len() as u64;

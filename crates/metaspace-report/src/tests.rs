@@ -3,6 +3,7 @@
 use super::*;
 use heaplab_trace::import::{Imported, Options, import};
 use heaplab_trace::source::Slice;
+use heaplab_trace::tables::Reclaim;
 
 fn recorded(bytes: &[u8]) -> (Vec<Event>, Imported) {
     let mut events = Vec::new();
@@ -105,4 +106,46 @@ fn a_log_that_claims_to_commit_everything_costs_no_more_than_its_lines() {
     let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
     let limit_bytes = granules::GRANULES_LIMIT * 4096;
     assert_eq!((report.statistics.granule_bytes, report.statistics.committed_bytes()), (4096, limit_bytes));
+}
+
+/// What a finding advises is a setting that the recorded JVM has: JDK 21 removed the policy.
+#[test]
+fn advice_is_for_the_recorded_version() {
+    let advice = |reclaim| {
+        let pinned = statistics::Pinned { granules: 1, free_bytes: 60 << 10, free_in_quarters_bytes: 48 << 10, ..Default::default() };
+        let statistics = Statistics { reclaim, pinned, ..Statistics::default() };
+        let found = findings::findings(&statistics, &Shadow::new(&Tables::default()), &Requests::default());
+        let found = found.into_iter().find(|finding| finding.kind == FindingKind::PinnedGranules).unwrap();
+        (found.advice, found.saving_bytes)
+    };
+    let (balanced, saving) = advice(Reclaim::Balanced);
+    assert!(balanced.ends_with("-XX:MetaspaceReclaimPolicy=aggressive.") && saving == Some(48 << 10), "{balanced}");
+    let (removed, saving) = advice(Reclaim::Removed);
+    assert!(removed.contains("has no setting") && !removed.contains("aggressive") && saving.is_none(), "{removed}");
+    assert!(advice(Reclaim::Unknown).0.contains("JDK 16 to 20"));
+    for (log, expected) in [(LOGS[0].1, Reclaim::Balanced), (LOGS[1].1, Reclaim::Removed)] {
+        let (events, imported) = recorded(log);
+        let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
+        assert_eq!(report.statistics.reclaim, expected);
+    }
+}
+
+/// The counters are HotSpot's: what its log says of each operation, as often as it says so.
+#[test]
+fn operations_are_counted_as_the_log_has_them() {
+    for (name, packed) in LOGS {
+        let mut text = String::new();
+        std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(packed), &mut text).unwrap();
+        let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
+        let (events, imported) = recorded(packed);
+        let counters = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap().statistics.counters;
+        let splits =
+            text.lines().filter(|line| line.contains("): splitting chunk ") || line.contains("): : splitting chunk ")).count() as u64;
+        assert_eq!(counters.splits, splits, "{name}: splits");
+        assert_eq!(counters.uncommits, lines("... uncommitted "), "{name}: uncommits");
+        assert_eq!(counters.chunks_taken, lines("handing out chunk"), "{name}");
+        assert_eq!(counters.chunks_returned, lines("returning chunk"), "{name}");
+        assert_eq!(counters.commits, lines("... committed "), "{name}");
+        assert!(lines("... already fully uncommitted") == 0 || counters.uncommits < lines("uncommitting range"));
+    }
 }

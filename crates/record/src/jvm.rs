@@ -137,6 +137,11 @@ fn record_into(
     finish::finish(spool, &options.output, options.replace, Some(Ending { pid, status, missed }), failed)
 }
 
+/// Whether a JVM that has this argument writes no log, whatever it was told before.
+fn turns_logs_off(argument: &str) -> bool {
+    argument == "-Xlog:disable"
+}
+
 /// What is said of a JVM that wrote no log.
 fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
     // One line, whatever the words hold.
@@ -145,7 +150,9 @@ fn not_recorded(stranger: &Stranger, by_argument: bool) -> String {
         words.truncate(at);
         words.push_str("...");
     }
-    let why = if by_argument {
+    let why = if stranger.arguments.iter().any(|word| turns_logs_off(word)) {
+        "its -Xlog:disable turns the log off that heaplab asks for"
+    } else if by_argument {
         "the program's own JVM alone was asked; --jvm-children asks those that it starts, too"
     } else {
         "it is older than JDK 17, or started without JAVA_TOOL_OPTIONS"
@@ -198,11 +205,52 @@ mod tests {
         assert!(!output.exists());
     }
 
+    /// Of JVMs before 16 there is nothing to keep: no bundle, and no spool to recover that from.
+    #[test]
+    fn jvms_that_are_too_old_are_no_recording() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
+        left(&spool, Facts::default(), "[5ns][7][1] SpaceManager(): 0x00007f57b401c4d0");
+        let error = finish::finish(&spool, &output, false, None, None).unwrap_err();
+        assert!(matches!(error, RecordError::Nothing(_)) && error.to_string().contains("before JDK 16"), "{error}");
+        assert!(!output.exists());
+    }
+
+    #[test]
+    fn what_turns_the_log_off_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, output) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
+        let command = ["java", "-Xlog:disable", "-version"].map(String::from).to_vec();
+        left(&spool, Facts { command, ..Facts::default() }, "");
+        std::fs::remove_file(spool.join("jvm-log")).unwrap();
+        LogWriter::create(&spool).unwrap();
+        let error = finish::finish(&spool, &output, false, None, None).unwrap_err().to_string();
+        assert!(error.contains("-Xlog:disable"), "{error}");
+    }
+
+    /// heaplab and its keeper were killed together: the pipe itself is what is left.
+    #[test]
+    fn a_pipe_that_nobody_replaced_goes_too() {
+        let folder = tempfile::tempdir().unwrap();
+        let (spool, pipe) = (folder.path().join("x.spool"), folder.path().join("pipe"));
+        std::fs::create_dir(&pipe).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, pipe.join("log"), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+        left(
+            &spool,
+            Facts { pipe: pipe.clone(), named: spool.clone(), ..Facts::default() },
+            "[5ns][7][1] Arena @0x0a0 (non-class sm): : born.",
+        );
+        recover(&spool, &folder.path().join("one.heaplab"), false).unwrap();
+        assert!(!pipe.exists());
+    }
+
     #[test]
     fn a_jvm_that_was_not_recorded_is_named_in_one_line() {
         let stranger = |word: &str| Stranger { pid: 7, arguments: vec!["java".into(), word.into()] };
         let said = not_recorded(&stranger("a\nb\u{1b}[31m"), true);
         assert!(said.contains("the JVM 7 (java a b [31m): ") && said.contains("--jvm-children"), "{said}");
+        let said = not_recorded(&stranger("-Xlog:disable"), false);
+        assert!(said.ends_with("its -Xlog:disable turns the log off that heaplab asks for"), "{said}");
         let said = not_recorded(&stranger(&"é".repeat(500)), false);
         assert!(said.contains("é...): it is older"), "{said}");
     }

@@ -33,7 +33,7 @@ impl Generation {
     }
 }
 
-/// `-XX:MetaspaceReclaimPolicy` (JDK 16 to 21).
+/// `-XX:MetaspaceReclaimPolicy` (JDK 16 to 20; 21 removed it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reclaim {

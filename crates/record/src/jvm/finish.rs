@@ -49,10 +49,8 @@ pub fn finish(
     })?;
     let counts = importer.counts();
     // Lines that say nothing of an arena are of a JVM all the same: the importer tells what it did not understand.
-    if counts.lines == 0 {
-        let status = ending.as_ref().and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
-        let text = format!("{} started no JVM that writes a log of its metaspace (JDK 17 or later){status}", facts.program);
-        return Err(RecordError::Nothing(text));
+    if counts.lines == 0 || importer.is_old() {
+        return Err(nothing(&facts, ending.as_ref(), importer.is_old()));
     }
     let Imported { mut tables, mut meta } = importer.finish(&mut writer).map_err(kept)?;
     describe(&mut meta, &mut tables, &facts, ending.as_ref());
@@ -62,6 +60,20 @@ pub fn finish(
     writer.finish(&tables, meta.clone()).map_err(kept)?;
     let status = ending.and_then(|ending| ending.status);
     Ok(Recorded { status, meta, counts, processes: tables.processes, output: output.to_owned() })
+}
+
+/// Why there is no log to make a bundle of.
+fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError {
+    let status = ending.and_then(|ending| ending.status).map_or(String::new(), |status| format!("; it ended with {status}"));
+    let found = if is_old {
+        "started only JVMs before JDK 16, whose metaspace was another: what they log of it cannot be recorded, that of JDK 17 or later can"
+    } else if facts.command.iter().any(|word| super::turns_logs_off(word)) {
+        "was told -Xlog:disable, which turns off the log of the metaspace that heaplab asks for: leave it out"
+    } else {
+        "started no JVM that writes a log of its metaspace (JDK 17 or later)"
+    };
+    let missed = ending.map_or(String::new(), |ending| ending.missed.iter().map(|missed| format!("; not recorded: {missed}")).collect());
+    RecordError::Nothing(format!("{} {found}{status}{missed}", facts.program))
 }
 
 /// When the recording began on the clock that JVMs stamp with, and what turns a mark's stamp into time since then.

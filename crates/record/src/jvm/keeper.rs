@@ -8,6 +8,7 @@
 
 use rustix::fd::OwnedFd;
 use std::os::fd::AsFd;
+use std::os::unix::fs::FileTypeExt;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -19,16 +20,19 @@ while read -r _; do :; done
 [ -p log ] || exit 0
 ln -s /dev/null none && mv -f none log && sleep 1";
 
-/// Removes what a keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
+/// Removes what a recording or its keeper left in `folder`, once no JVM can come that looks for it, and nothing else.
 pub fn remove_link(folder: &Path) {
     // A spool that does not say where its pipe was: no name relative to this process is meant.
     if folder.as_os_str().is_empty() {
         return;
     }
-    let link = folder.join("log");
-    if std::fs::read_link(&link).is_ok_and(|target| target == Path::new("/dev/null")) {
+    let log = folder.join("log");
+    let is_link = std::fs::read_link(&log).is_ok_and(|target| target == Path::new("/dev/null"));
+    // The keeper is a moment behind, or was killed too: then the pipe is still there, and the keeper leaves alone what has gone.
+    let is_pipe = std::fs::symlink_metadata(&log).is_ok_and(|data| data.file_type().is_fifo());
+    if is_link || is_pipe {
         // What remains is a link in a folder for temporary files.
-        let _ = std::fs::remove_file(&link).and_then(|()| std::fs::remove_dir(folder));
+        let _ = std::fs::remove_file(&log).and_then(|()| std::fs::remove_dir(folder));
     }
 }
 

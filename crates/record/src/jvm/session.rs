@@ -117,13 +117,13 @@ impl Session {
             if is_over || self.ending_signals >= PATIENCE {
                 return self.end();
             }
+            if self.status.is_none() {
+                // Later its pid may be that of a process that nobody here started.
+                self.strangers.look();
+            }
             if sampled.elapsed() >= SAMPLE {
                 sampled = Instant::now();
                 self.notebook.sample(taken != Taken::Some);
-                if self.status.is_none() {
-                    // Later its pid may be that of a process that nobody here started.
-                    self.strangers.look();
-                }
                 self.control.tick();
                 progress(self.notebook.progress());
             }
@@ -173,7 +173,7 @@ impl Session {
         let (signals, pipe) = (self.signals.descriptor(), self.pipe.descriptor());
         let mut both = [PollFd::from_borrowed_fd(signals, PollFlags::IN), PollFd::from_borrowed_fd(pipe.as_fd(), PollFlags::IN)];
         let watched = if taken == Taken::NoWriter { 1 } else { 2 };
-        let turn = if taken == Taken::NoWriter { TURN / 10 } else { TURN };
+        let turn = if taken == Taken::NoWriter { TURN / 10 } else { TURN / 2 };
         let timeout = Timespec { tv_sec: 0, tv_nsec: turn.as_nanos() as _ };
         // An error is an interruption: the next turn looks again.
         let _ = poll(&mut both[..watched], Some(&timeout));

@@ -7,16 +7,18 @@
 use crate::proc_fs::{self, Stat};
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// What every HotSpot is made of.
 const LIBRARY: &[u8] = b"/libjvm.so";
 /// Looks at what a process maps, after which it is no JVM until its program is another.
 const LOOKS_MAX: u8 = 20;
-/// Looks that must find the library: a process that is about to start a program is a copy of its parent for a moment.
+/// Looks that must find the library in what could be its parent: a process that is about to start a program is a copy of that for a moment.
 const FOUND_LEAST: u8 = 2;
 /// A look waits so many times as long as the last one took: programs of many threads and processes take long to look at.
-const WAIT: u32 = 50;
+const WAIT: u32 = 20;
+/// It waits so long at least.
+const WAIT_LEAST: Duration = Duration::from_millis(20);
 /// Most descendants that are looked at, and most that are remembered.
 const PROCESSES_LIMIT: usize = 4096;
 
@@ -72,12 +74,14 @@ impl Strangers {
             if seen.found < FOUND_LEAST && seen.looks < LOOKS_MAX {
                 seen.looks += 1;
                 if proc_fs::maps(pid, LIBRARY) == Some(true) {
-                    seen.found += 1;
                     seen.arguments = proc_fs::arguments(pid);
+                    // What has other arguments than its parent is no copy of it, and may have ended before the next look.
+                    let is_own = proc_fs::arguments(proc_fs::parent(pid) as u32) != seen.arguments;
+                    seen.found = if is_own { FOUND_LEAST } else { seen.found + 1 };
                 }
             }
         }
-        self.next = Instant::now() + start.elapsed() * WAIT;
+        self.next = Instant::now() + (start.elapsed() * WAIT).max(WAIT_LEAST);
     }
 
     /// The JVMs among them that were not `recorded`, by pid.
@@ -93,7 +97,6 @@ impl Strangers {
 mod tests {
     use super::*;
     use std::process::{Command, Stdio};
-    use std::time::Duration;
 
     /// A JVM that somebody started is found, and what is none is not.
     #[test]

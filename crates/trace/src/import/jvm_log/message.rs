@@ -15,6 +15,8 @@ const NOTE: &[u8] = b"heaplab: ";
 pub struct Decorations {
     /// ns since the JVM began, where a decoration says it.
     pub time_ns: Option<u64>,
+    /// ns since 1970 by the calendar (`time`, `utctime`), where a decoration says it.
+    pub calendar_ns: Option<u64>,
     /// The thread, where a decoration says it.
     pub tid: Option<u64>,
     /// The process, where a decoration says it.
@@ -64,7 +66,7 @@ pub enum Message<'a> {
     Returned { metadata_type: u64, address: u64 },
     /// The commit granule, in bytes.
     Granule { bytes: u64 },
-    /// The reclaim policy (JDK 16 to 21).
+    /// The reclaim policy (JDK 16 to 20; 21 removed it).
     Policy(&'a [u8]),
     /// What heaplab noted of the process while it recorded: its program and parent, as JSON.
     Process(&'a [u8]),
@@ -72,6 +74,8 @@ pub enum Message<'a> {
     Memory { resident_bytes: u64, anonymous_bytes: u64 },
     /// It has ended, noted likewise.
     Ended,
+    /// The metaspace before JDK 16 says it, which had no arenas.
+    Old,
     /// Nothing that concerns an importer.
     Other,
     /// It begins like a line of the metaspace and goes on like none that is known.
@@ -128,6 +132,8 @@ fn decorate(decorations: &mut Decorations, text: &[u8]) {
         decorations.time_ns.get_or_insert(number.saturating_mul(1_000_000));
     } else if let Some(time_ns) = text.strip_suffix(b"s").and_then(seconds) {
         decorations.time_ns.get_or_insert(time_ns);
+    } else if let Some(time_ns) = calendar(text) {
+        decorations.calendar_ns = Some(time_ns);
     } else if let Some(number) = decimal(text) {
         // Two bare numbers are pid and tid, in that order.
         decorations.pid = decorations.tid;
@@ -141,6 +147,25 @@ fn seconds(text: &[u8]) -> Option<u64> {
     let (whole, fraction) = (decimal(&text[..point])?, &text[point + 1..]);
     let scale = 10u64.checked_pow(9u32.checked_sub(fraction.len() as u32)?)?;
     whole.checked_mul(1_000_000_000)?.checked_add(decimal(fraction)? * scale)
+}
+
+/// `2026-11-22T00:45:33.123+0000` in ns since 1970; the offset, the same in every line of a log, is left out.
+fn calendar(text: &[u8]) -> Option<u64> {
+    let part = |from: usize, to: usize| text.get(from..to).and_then(decimal);
+    if text.get(10) != Some(&b'T') || text.get(4) != Some(&b'-') || text.get(13) != Some(&b':') {
+        return None;
+    }
+    let (year, month, day) = (part(0, 4)?, part(5, 7)?, part(8, 10)?);
+    let (hour, minute, second, milli) = (part(11, 13)?, part(14, 16)?, part(17, 19)?, part(20, 23)?);
+    if year < 1970 || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
+    // Days since 1970 by counting years from March on, so that a leap day is the last of its year.
+    let (years, months) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
+    let days = years * 365 + years / 4 - years / 100 + years / 400 + (months * 153 + 2) / 5 + day - 1;
+    let since = days.checked_sub(719_468)?;
+    let millis = (((since * 24 + hour) * 60 + minute) * 60 + second) * 1000 + milli;
+    millis.checked_mul(1_000_000)
 }
 
 /// `None`: it begins like a known line, but what follows does not.
@@ -203,7 +228,9 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
         let (resident_bytes, rest) = number(rest.strip_prefix(b"memory ")?)?;
         return Some(Message::Memory { resident_bytes, anonymous_bytes: number(rest.strip_prefix(b" ")?)?.0 });
     }
-    Some(Message::Other)
+    // `SpaceManager` of metaspace.cpp of JDK 9 to 15.
+    let is_old = [&b"SpaceManager"[..], b"Metachunk: bottom ", b"Metaspace(): "].iter().any(|start| text.starts_with(start));
+    Some(if is_old { Message::Old } else { Message::Other })
 }
 
 fn arena_message(text: &[u8]) -> Option<ArenaMessage> {

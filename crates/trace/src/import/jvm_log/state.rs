@@ -68,6 +68,8 @@ pub struct Importer {
     rows: u64,
     time_ns: u64,
     origin_ns: u64,
+    /// When the log began by the calendar, where that is how its lines say the time.
+    first_calendar_ns: Option<u64>,
     moments: VecDeque<NamedMoment>,
     requests: u64,
     objects: ObjectId,
@@ -109,6 +111,7 @@ impl Importer {
             rows: 0,
             time_ns: 0,
             origin_ns: 0,
+            first_calendar_ns: None,
             moments: VecDeque::new(),
             requests: 0,
             objects: 0,
@@ -143,7 +146,8 @@ impl Importer {
         }
         self.counts.lines += 1;
         let (decorations, message) = parse(line);
-        if let Some(time_ns) = decorations.time_ns {
+        let by_calendar = |calendar_ns: u64| calendar_ns.saturating_sub(*self.first_calendar_ns.get_or_insert(calendar_ns));
+        if let Some(time_ns) = decorations.time_ns.or_else(|| decorations.calendar_ns.map(by_calendar)) {
             self.saw.time = true;
             self.pass_moments(time_ns.saturating_sub(self.origin_ns).min(i64::MAX as u64), sink)?;
         }
@@ -228,19 +232,9 @@ impl Importer {
             self.pass_moments(last_ns.saturating_add(1), sink)?;
         }
         if self.counts.arenas == 0 || (self.requests > 0 && self.counts.allocations == 0) {
-            let found = match self.dropped.first() {
-                Some((what, count, example)) => format!("{count} {what}; the first: {example}"),
-                None => format!("no such line in {} lines", self.counts.lines),
-            };
-            return Err(TraceError::Malformed {
-                path: self.options.name.clone(),
-                place: format!("lines 1 to {}", self.counts.lines.max(1)),
-                expected: "what JDK 17 to 25 say of arenas and blocks (\"Arena @0x... requested 12 words\"): record with \
-                           java -Xlog:metaspace*=trace:file=FILE:uptimenanos,tid:filecount=0, or with heaplab record --jvm-metaspace"
-                    .into(),
-                found,
-            });
+            return Err(self.nothing());
         }
+        self.refuse_old();
         if let Some(number) = self.unwhole {
             self.out.meta.cut.get_or_insert(format!("{}: line {number} breaks off: the log was cut", self.options.name.display()));
         }
@@ -254,10 +248,34 @@ impl Importer {
         if !self.saw.time {
             losses.push("the log has no time stamps".into());
         }
+        if self.requests == 0 {
+            losses.push(
+                "the log has no requests for blocks, which JVMs write at level trace (-Xlog:metaspace*=trace; at debug there are only chunks): \
+                 what is used, and by which blocks, is not known"
+                    .into(),
+            );
+        }
         let meta = &mut self.out.meta;
         meta.duration_ns = self.time_ns;
         meta.stack_depth = 2;
         Ok(self.out)
+    }
+
+    /// Why there is nothing to import.
+    fn nothing(&self) -> TraceError {
+        let found = match self.dropped.first() {
+            _ if self.is_old() => String::from("the log of a JDK before 16 (\"SpaceManager\", \"Metachunk\"), which had another metaspace"),
+            Some((what, count, example)) => format!("{count} {what}; the first: {example}"),
+            None => format!("no such line in {} lines", self.counts.lines),
+        };
+        TraceError::Malformed {
+            path: self.options.name.clone(),
+            place: format!("lines 1 to {}", self.counts.lines.max(1)),
+            expected: "what JDK 17 to 25 say of arenas and blocks (\"Arena @0x... requested 12 words\"): record with \
+                       java -Xlog:metaspace*=trace:file=FILE:uptimenanos,tid:filecount=0, or with heaplab record --jvm-metaspace"
+                .into(),
+            found,
+        }
     }
 
     fn flush(&mut self, sink: &mut impl EventSink) -> Result<(), TraceError> {
@@ -308,6 +326,11 @@ impl Importer {
         Err(TraceError::Order { path: self.options.name.clone(), row: self.rows, what })
     }
 
+    /// Why an arena may live whose birth was not seen.
+    fn lost(&self) -> &'static str {
+        if self.jvm.began { LOST_LINE } else { LOST_BIRTH }
+    }
+
     fn drop_line(&mut self, kind: &'static str, at: &At) {
         match self.dropped.iter_mut().find(|(known, _, _)| *known == kind) {
             Some((_, count, _)) => *count += 1,
@@ -323,6 +346,8 @@ struct At<'a> {
     line: &'a [u8],
 }
 
+/// A line is missing, of a log whose beginning is there.
+const LOST_LINE: &str = ": the line that says so is missing, although the log's beginning is there";
 const LOST_BIRTH: &str = ": the beginning of the log is missing (a log of more than 20 MB rotates unless java is told filecount=0)";
 
 fn place(at: &At) -> String {

@@ -389,3 +389,74 @@ proptest! {
         let _ = import(lines.join("\n").as_bytes(), Some(Format::JvmLog), &Options { lenient: true, ..Options::default() }, &mut events);
     }
 }
+
+#[test]
+fn the_calendar_is_a_time() {
+    let text = "[2024-02-29T23:59:59.500+0000][7] Arena @0xa0 (non-class sm): : born.\n\
+                [2024-03-01T00:00:01.000+0000][7] Arena @0xa0 (non-class sm): requested 10 words.\n\
+                [2024-03-01T00:00:01.000+0000][7] Arena @0xa0 (non-class sm): returning 0x4000000.\n\
+                [2024-03-01T00:00:01.250+0000][7] Metaspace::allocate: type 1 return 0x4000000.\n";
+    let (events, done) = imported(text.as_bytes(), false).unwrap();
+    assert_eq!(events.iter().map(|event| event.time_ns).collect::<Vec<_>>(), [0, 1_750_000_000]);
+    assert!(!done.meta.losses.iter().any(|loss| loss.contains("time stamps")), "{:?}", done.meta.losses);
+}
+
+/// At level debug a JVM says what it does with chunks, and nothing of blocks.
+#[test]
+fn a_log_at_level_debug_says_which_level_is_missing() {
+    let text = log(&[
+        "Arena @0xa0 (non-class sm): : born.",
+        "Arena @0xa0 (non-class sm): allocated new chunk @0x3, u, base 0x4000000, level lv12 for requested word size 5.",
+    ]);
+    let (events, done) = imported(text.as_bytes(), false).unwrap();
+    assert_eq!(events_of(&events, Op::Alloc), 0);
+    let losses = done.meta.losses;
+    assert!(losses.iter().any(|loss| loss.contains("level trace (-Xlog:metaspace*=trace") && loss.contains("is not known")), "{losses:?}");
+}
+
+#[test]
+fn the_log_of_a_jdk_before_16_is_called_one() {
+    let old = [
+        "SpaceManager(): 0x00007f57b401c4d0",
+        "SpaceManager::added chunk: ",
+        "Metachunk: bottom 0x00007f5790e00000 top 0x00007f5790e00040 end 0x00007f5791200000 size 524288 (humongous)",
+    ];
+    let said = imported(log(&old).as_bytes(), false).unwrap_err().to_string();
+    assert!(said.contains("JDK before 16"), "{said}");
+    // Beside a JVM that is understood it is named, and refused.
+    let text = format!("[5ns][8][1] {}\n[6ns][7][1] Arena @0xa0 (non-class sm): : born.\n", old[0]);
+    let (_, done) = imported(text.as_bytes(), false).unwrap();
+    let refused: Vec<bool> = done.tables.processes.iter().map(|process| process.refused.is_some()).collect();
+    assert_eq!(refused, [true, false]);
+    assert!(done.meta.losses.iter().any(|loss| loss.contains("the JVM 8: it is older than JDK 16")), "{:?}", done.meta.losses);
+}
+
+#[test]
+fn a_missing_line_is_not_a_missing_beginning() {
+    let death = "Arena @0xa0 (non-class sm): dies.";
+    for (start, expected) in
+        [(&[" - commit_granule_bytes: 65536."][..], "the line that says so is missing"), (&[], "the beginning of the log is missing")]
+    {
+        let mut lines = start.to_vec();
+        lines.extend(["Arena @0xb0 (non-class sm): : born.", death]);
+        let (_, done) = imported(log(&lines).as_bytes(), false).unwrap();
+        let cut = done.meta.cut.unwrap();
+        assert!(cut.contains(expected), "{cut}");
+    }
+}
+
+#[test]
+fn the_reclaim_policy_is_known_by_jvm() {
+    use crate::tables::Reclaim;
+    let granule = " - commit_granule_bytes: 65536.";
+    for (lines, expected) in [
+        (vec!["Initialized with strategy: balanced reclaim.", granule], Reclaim::Balanced),
+        (vec!["Initialized with strategy: aggressive reclaim.", granule], Reclaim::Aggressive),
+        (vec![granule], Reclaim::Removed),
+    ] {
+        let born = "Arena @0xb0 (non-class sm): : born.";
+        let (_, done) = imported(log(&[&lines[..], &[born]].concat()).as_bytes(), false).unwrap();
+        let row = done.tables.chunks.iter().find(|chunk| chunk.op == ChunkOp::Granule).unwrap();
+        assert_eq!(Reclaim::from_code(row.address), expected);
+    }
+}

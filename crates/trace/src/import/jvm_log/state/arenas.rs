@@ -1,7 +1,7 @@
 //! What the log says of arenas and their blocks, as events.
 
 use super::jvm::{Jvm, LiveArena, Request};
-use super::{At, Importer, LOST_BIRTH, Map, ROOT_BYTES, WORD, place};
+use super::{At, Importer, Map, ROOT_BYTES, WORD, place};
 use crate::import::jvm_log::kind::Possible;
 use crate::import::jvm_log::message::ArenaMessage;
 use crate::program::SIZE_MAX;
@@ -28,7 +28,7 @@ impl Importer {
                 let Some(arena) = self.jvm.arenas.remove(&address) else {
                     return self.wrong(
                         "arenas die that were never born",
-                        format!("arena {address:#x} dies, but it was never born{LOST_BIRTH}"),
+                        format!("arena {address:#x} dies, but it was never born{}", self.lost()),
                         at,
                     );
                 };
@@ -83,7 +83,7 @@ impl Importer {
             return Err(TraceError::Limit { path: self.options.name.clone(), place: place(at), what, found: words, limit });
         }
         if !self.jvm.arenas.contains_key(&address) {
-            let what = format!("arena {address:#x} is asked for {words} words, but it was never born{LOST_BIRTH}");
+            let what = format!("arena {address:#x} is asked for {words} words, but it was never born{}", self.lost());
             self.wrong("arenas were in use before they were born: they are taken as born there", what, at)?;
             self.born(address, class, false, at, sink)?;
         }
@@ -206,7 +206,7 @@ impl Importer {
 
     fn deallocated(&mut self, arena: u64, block: u64, words: u64, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
         let Some((row, partner)) = self.jvm.arenas.get(&arena).map(|arena| (arena.row, arena.partner)) else {
-            let what = format!("block {block:#x} is given back to arena {arena:#x}, which is dead or was never born{LOST_BIRTH}");
+            let what = format!("block {block:#x} is given back to arena {arena:#x}, which is dead or was never born{}", self.lost());
             return self.wrong("blocks were given back to arenas that do not live", what, at);
         };
         let homes = [Some(arena), partner];

@@ -4,7 +4,7 @@ use super::jvm::Jvm;
 use super::{At, Importer, ROOT_BYTES, WORD};
 use crate::import::jvm_log::message::Message;
 use crate::import::lines::shown;
-use crate::tables::{ChunkEvent, ChunkOp, Sample};
+use crate::tables::{ChunkEvent, ChunkOp, Reclaim, Sample};
 
 /// Most nodes that wait to be told apart: a JVM says of each within some lines which space it is of.
 const NODES_LIMIT: usize = 64;
@@ -61,8 +61,24 @@ impl Importer {
                 }
             }
             Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
-            Message::Granule { bytes } => self.chunk(ChunkOp::Granule, 0, bytes, 0),
-            Message::Policy(name) => self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name)),
+            Message::Granule { bytes } => {
+                self.jvm.began = true;
+                // A JVM that has the setting says so before it names the granule (`Settings::print_on` comes after `ergo_initialize`).
+                let said = self.jvm.reclaim;
+                let reclaim = if said == Reclaim::Unknown { Reclaim::Removed } else { said };
+                self.chunk(ChunkOp::Granule, reclaim.code(), bytes, 0);
+            }
+            Message::Policy(name) => {
+                self.jvm.began = true;
+                self.jvm.reclaim = match name {
+                    b"balanced" => Reclaim::Balanced,
+                    b"aggressive" => Reclaim::Aggressive,
+                    b"none" => Reclaim::None,
+                    _ => Reclaim::Unknown,
+                };
+                self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name));
+            }
+            Message::Old => self.jvm.old = true,
             Message::Memory { resident_bytes, anonymous_bytes } => {
                 (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
                 self.sample(self.jvm.committed_bytes);

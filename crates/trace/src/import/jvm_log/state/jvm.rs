@@ -6,7 +6,7 @@
 use super::{Importer, Map};
 use crate::ObjectId;
 use crate::import::jvm_log::kind::Possible;
-use crate::tables::Process;
+use crate::tables::{Process, Reclaim};
 
 /// Most JVMs of one log; lines of later ones are passed over. A build tool starts hundreds.
 const JVMS_LIMIT: usize = 4096;
@@ -27,6 +27,12 @@ pub struct Jvm {
     pub resident_anonymous_bytes: u64,
     /// The log says of every leftover where it goes.
     pub explicit: bool,
+    /// The first lines that a JVM writes were there.
+    pub began: bool,
+    /// What it said of its reclaim policy.
+    pub reclaim: Reclaim,
+    /// It has the metaspace that JDKs had before 16.
+    pub old: bool,
     pub loaders: u64,
     pub last_tid: u64,
 }
@@ -103,6 +109,28 @@ impl Importer {
     fn begin(&mut self, pid: u64) -> Jvm {
         self.out.tables.processes.push(Process { pid: pid as u32, began_ns: self.time_ns, ..Process::default() });
         Jvm { row: self.out.tables.processes.len() as u32 - 1, ..Jvm::default() }
+    }
+
+    /// The rows of JVMs that have the old metaspace.
+    fn old_jvms(&self) -> Vec<u32> {
+        let mut rows: Vec<u32> = self.parked.values().chain([&self.jvm]).filter(|jvm| jvm.old).map(|jvm| jvm.row).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// Whether there was nothing but JVMs before 16, which log what no arena can be told from.
+    pub fn is_old(&self) -> bool {
+        self.counts.arenas == 0 && !self.old_jvms().is_empty()
+    }
+
+    /// The JVMs of which nothing is known because they are too old are refused, and named.
+    pub(super) fn refuse_old(&mut self) {
+        for row in self.old_jvms() {
+            let process = &mut self.out.tables.processes[row as usize];
+            process.refused = Some("it is older than JDK 16".into());
+            let who = if process.pid == 0 { String::from("a JVM") } else { format!("the JVM {}", process.pid) };
+            self.out.meta.losses.push(format!("the metaspace of {who}: it is older than JDK 16, and what it logs is not understood"));
+        }
     }
 
     /// A JVM begins that has the pid of the current one: another, if that has ended.
