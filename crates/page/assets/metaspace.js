@@ -14,9 +14,14 @@ function metaspaceParts(metaspace) {
   ];
 }
 
+// Text in which the name of a JVM's option is not broken behind its hyphen.
+function withOptions(text) {
+  return text.split(/(-XX:[+-]?\w+)/).map((part, index) => (index % 2 === 1 ? el('span', { class: 'option' }, part) : part));
+}
+
 function metaspaceFindings({ findings }) {
   if (findings.length === 0) return empty('Next to nothing goes unused.');
-  return el('ol', {}, ...findings.map((finding) => el('li', {}, el('strong', {}, finding.title), el('p', { class: 'note' }, finding.advice))));
+  return el('ol', {}, ...findings.map((finding) => el('li', {}, el('strong', {}, finding.title), el('p', { class: 'note' }, ...withOptions(finding.advice)))));
 }
 
 function metaspaceKinds({ kinds }) {

@@ -11,7 +11,7 @@ mod time;
 mod workload;
 
 use super::release;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -24,7 +24,7 @@ pub struct Args {
     /// Seeds of the sizes and of the drops: each is a fresh process for every heap and order, and every one must be within the bounds
     #[arg(long, default_value_t = 3)]
     seeds: u64,
-    /// Only rows whose name contains this
+    /// Only the parts whose name contains this: space, drops, reuse, fresh, replay, threads
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Write the figures to this file as JSON
@@ -58,6 +58,9 @@ struct Figures {
     threads: Vec<(usize, threads::Threads)>,
 }
 
+/// What `--only` chooses from.
+const PARTS: [&str; 6] = ["space", "drops", "reuse", "fresh", "replay", "threads"];
+
 impl Figures {
     fn row(&mut self, what: &str, measured: String, bound: &str, holds: bool) {
         println!("{}  {what}: {measured} (bound: {bound})", if holds { "PASS" } else { "FAIL" });
@@ -76,6 +79,9 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if release::again()? {
         return Ok(());
+    }
+    if let Some(only) = args.only.as_deref().filter(|only| !PARTS.iter().any(|name| name.contains(only))) {
+        bail!("--only {only}: there is no such part; there are {}", PARTS.join(", "));
     }
     let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut figures = Figures::default();
