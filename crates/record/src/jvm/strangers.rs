@@ -76,7 +76,7 @@ impl Strangers {
                 if proc_fs::maps(pid, LIBRARY) == Some(true) {
                     seen.arguments = proc_fs::arguments(pid);
                     // What has other arguments than its parent is no copy of it, and may have ended before the next look.
-                    let is_own = proc_fs::arguments(proc_fs::parent(pid) as u32) != seen.arguments;
+                    let is_own = proc_fs::arguments(proc_fs::parent(pid)) != seen.arguments;
                     seen.found = if is_own { FOUND_LEAST } else { seen.found + 1 };
                 }
             }
