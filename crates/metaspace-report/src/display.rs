@@ -77,7 +77,7 @@ impl Statistics {
         if self.largest_loaders.is_empty() {
             return Ok(());
         }
-        writeln!(out, "\nLargest loaders (numbered by birth; pins: granules with free chunks that its chunks keep committed):")?;
+        writeln!(out, "\nLargest loaders (pins: granules that free chunks share with theirs):")?;
         writeln!(out, " {:<21}{:>8}{:>7}{:>8}{:>8}{:>10}{:>7}", "", "classes", "chunks", "used", "free", "committed", "pins")?;
         let row = |loader: &Loader| {
             let kind = if loader.kind.is_empty() { "not known" } else { &loader.kind };

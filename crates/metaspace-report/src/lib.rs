@@ -94,33 +94,25 @@ pub fn is_metaspace(tables: &Tables) -> bool {
 /// # Errors
 /// The events cannot be read.
 pub fn report(tables: &Tables, events: &mut impl EventSource, process: u32, at: At) -> Result<Report, TraceError> {
-    let peak = peak(tables, process);
-    let at = if at == At::Peak { peak.map_or(At::End, |peak| At::Row(peak.0)) } else { at };
-    let peak_chunks = peak.map_or(0, |peak| peak.1);
-    let end_ns = tables.chunks.last().map_or(0, |chunk| chunk.time_ns);
-    let mut pass = Pass {
-        tables,
-        process,
-        shadow: Shadow::new(tables),
-        requests: Requests::default(),
-        chunks: 0,
-        row: 0,
-        time_ns: 0,
-        timeline: Vec::new(),
-        width_ns: end_ns / POINTS + 1,
-        peak: Point::default(),
-        peak_chunks,
-        at,
-        taken: None,
-    };
+    let mut pass = Pass::new(tables, process, at);
     events.for_each(|event| {
         pass.event(event);
         Ok(())
     })?;
-    pass.chunks_until(u64::MAX, u64::MAX);
-    pass.point(true);
-    let (time_ns, row, statistics, findings, requests) = pass.taken.take().unwrap_or_else(|| pass.take());
-    Ok(Report { time_ns, row, statistics, findings, requests, peak: pass.peak, timeline: pass.timeline })
+    Ok(pass.finish())
+}
+
+/// Looks at the JVMs of these rows, in one pass as well.
+///
+/// # Errors
+/// The events cannot be read.
+pub fn reports(tables: &Tables, events: &mut impl EventSource, processes: &[u32], at: At) -> Result<Vec<Report>, TraceError> {
+    let mut passes: Vec<Pass> = processes.iter().map(|process| Pass::new(tables, *process, at)).collect();
+    events.for_each(|event| {
+        passes.iter_mut().for_each(|pass| pass.event(event));
+        Ok(())
+    })?;
+    Ok(passes.into_iter().map(Pass::finish).collect())
 }
 
 /// When the most was committed: the row of events before which that was, and how many rows of chunks had passed.
@@ -156,7 +148,34 @@ struct Pass<'t> {
     taken: Option<Taken>,
 }
 
-impl Pass<'_> {
+impl<'t> Pass<'t> {
+    fn new(tables: &'t Tables, process: u32, at: At) -> Pass<'t> {
+        let peak = peak(tables, process);
+        let end_ns = tables.chunks.last().map_or(0, |chunk| chunk.time_ns);
+        Pass {
+            tables,
+            process,
+            shadow: Shadow::new(tables),
+            requests: Requests::default(),
+            chunks: 0,
+            row: 0,
+            time_ns: 0,
+            timeline: Vec::new(),
+            width_ns: end_ns / POINTS + 1,
+            peak: Point::default(),
+            peak_chunks: peak.map_or(0, |peak| peak.1),
+            at: if at == At::Peak { peak.map_or(At::End, |peak| At::Row(peak.0)) } else { at },
+            taken: None,
+        }
+    }
+
+    fn finish(mut self) -> Report {
+        self.chunks_until(u64::MAX, u64::MAX);
+        self.point(true);
+        let (time_ns, row, statistics, findings, requests) = self.taken.take().unwrap_or_else(|| self.take());
+        Report { time_ns, row, statistics, findings, requests, peak: self.peak, timeline: self.timeline }
+    }
+
     fn event(&mut self, event: &Event) {
         self.chunks_until(self.row, event.time_ns);
         let is_past = match self.at {

@@ -20,16 +20,18 @@ Examples:
   java -Xlog:metaspace*=trace:file=jvm.log:uptimenanos,tid:filecount=0 ...
   heaplab import traces/metaspace/churn.trace.gz -o churn.heaplab    with churn.arenas.csv.gz beside it
   heaplab import jvm-log jvm.log.gz -o app.heaplab         a JVM's metaspace (JDK 17 to 25)
+  heaplab import jvm-log a.log.0 a.log.1 a.log -o a.heaplab    the same, rotated: the oldest first
 
 Exit status 1 where nothing could be imported, and where a JVM's log broke off or contradicted itself:
 the bundle then holds what came before.";
 
 /// Arguments of `heaplab import`.
 #[derive(Debug, clap::Args)]
-#[command(after_help = EXAMPLES, override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>")]
+#[command(after_help = EXAMPLES, override_usage = "heaplab import [OPTIONS] --output <BUNDLE> [FORMAT] <FILE>...")]
 pub struct Args {
-    /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand before it
-    #[arg(value_name = "FILE", num_args = 1..=2, required = true)]
+    /// The trace, plain or compressed by zstd or gzip; - reads standard input. Its format may stand before it; a JVM's
+    /// rotated log is several files, the oldest first
+    #[arg(value_name = "FILE", num_args = 1.., required = true)]
     trace: Vec<PathBuf>,
     /// The bundle to make; it must not exist
     #[arg(short, long, value_name = "BUNDLE")]
@@ -65,27 +67,47 @@ enum Format {
 }
 
 impl Args {
-    /// Format and file, wherever the format stands.
-    fn what(&self) -> Result<(Format, &Path)> {
-        match &self.trace[..] {
-            [file] => Ok((self.format, file)),
-            [format, file] => {
-                let format = format.to_string_lossy();
-                let known = Format::value_variants().iter().filter_map(Format::to_possible_value).map(|value| value.get_name().to_string());
-                let names = known.collect::<Vec<_>>().join(", ");
-                match Format::from_str(&format, false) {
-                    Ok(format) => Ok((format, file)),
-                    Err(_) => bail!("{format:?} is no format; there are: {names} (and one trace is imported at a time)"),
-                }
-            }
-            _ => bail!("one trace is imported at a time"),
+    /// Format and files, wherever the format stands.
+    fn what(&self) -> Result<(Format, &[PathBuf])> {
+        let named = self.trace.split_first().filter(|(_, files)| !files.is_empty());
+        let named = named.and_then(|(first, files)| Some((Format::from_str(&first.to_string_lossy(), false).ok()?, files)));
+        let (format, files) = named.unwrap_or((self.format, &self.trace));
+        if files.len() == 1 || matches!(format, Format::JvmLog) {
+            return Ok((format, files));
         }
+        if named.is_some() || files.len() > 2 {
+            bail!("one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)");
+        }
+        let known = Format::value_variants().iter().filter_map(Format::to_possible_value).map(|value| value.get_name().to_string());
+        let names = known.collect::<Vec<_>>().join(", ");
+        bail!("{:?} is no format; there are: {names} (and one trace is imported at a time)", files[0].to_string_lossy())
     }
+}
+
+/// What the files are called in messages.
+fn name_of(files: &[PathBuf]) -> PathBuf {
+    match files {
+        [one] if one.as_os_str() == "-" => PathBuf::from("standard input"),
+        [one] => one.clone(),
+        [first, rest @ ..] => PathBuf::from(format!("{} and {} after it, as one", first.display(), rest.len())),
+        [] => PathBuf::new(),
+    }
+}
+
+/// All files, one behind the other.
+fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
+    let Some((first, rest)) = files.split_first() else { bail!("no trace was named") };
+    let (mut all, bar) = open(first)?;
+    for file in rest {
+        let (next, _) = open(file)?;
+        all = Box::new(all.chain(next));
+    }
+    Ok((all, bar))
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let (format, input) = args.what()?;
+    let (format, files) = args.what()?;
     let format = match format {
         Format::Auto => None,
         Format::Text => Some(import::Format::Text),
@@ -95,8 +117,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         Format::JvmLog => Some(import::Format::JvmLog),
         Format::MetaspaceTrace => Some(import::Format::MetaspaceTrace),
     };
-    let name = if input.as_os_str() == "-" { PathBuf::from("standard input") } else { input.to_path_buf() };
-    let (input, progress) = open(input)?;
+    let name = name_of(files);
+    let (input, progress) = open_all(files)?;
     let mut writer = BundleWriter::create(&args.output)?;
     let options = Options { name, lenient: args.lenient };
     let imported = import::import(input, format, &options, &mut writer);

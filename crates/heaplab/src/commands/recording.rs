@@ -154,12 +154,13 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
         eprintln!("heaplab: the recording was cut: {cut}");
     }
     meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
-    let of_jvms = if recorded.processes.len() == 1 {
+    let jvms: Vec<_> = recorded.processes.iter().filter(|process| process.refused.is_none()).collect();
+    let of_jvms = if jvms.len() == 1 {
         String::new()
     } else {
-        let pids: Vec<String> = recorded.processes.iter().take(8).map(|process| process.pid.to_string()).collect();
-        let more = if recorded.processes.len() > pids.len() { ", ..." } else { "" };
-        format!(" of {} JVMs ({}{more})", recorded.processes.len(), pids.join(", "))
+        let pids: Vec<String> = jvms.iter().take(8).map(|process| process.pid.to_string()).collect();
+        let more = if jvms.len() > pids.len() { ", ..." } else { "" };
+        format!(" of {} JVMs ({}{more})", jvms.len(), pids.join(", "))
     };
     eprintln!(
         "heaplab: recorded {} allocations in {} arenas{of_jvms}, at most {} committed at once, in {}",

@@ -105,10 +105,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let is_text = !args.json && args.html.is_none() && !args.blocks;
     let is_metaspace = heaplab_metaspace_report::is_metaspace(bundle.tables());
     if is_text && args.between.is_none() && is_metaspace {
-        for jvm in jvms {
-            if let Some(report) = metaspace::look(&bundle, jvm, args.at.as_deref())? {
-                print!("{}", metaspace::text(&bundle, &report, jvm, args.at.as_deref(), &look))?;
-            }
+        for of in metaspace::of_each(&bundle, &jvms, args.at.as_deref())? {
+            print!("{}", metaspace::text(&bundle, &of.report, of.process, args.at.as_deref(), &look))?;
         }
         return Ok(ExitCode::SUCCESS);
     }

@@ -8,29 +8,19 @@ use super::text::paint::Paint;
 use crate::{choose, terminal};
 use anyhow::Result;
 use heaplab_findings::words::{bytes, duration, plural};
-use heaplab_metaspace_report::{At, Point, Report, is_metaspace, report};
+use heaplab_metaspace_report::{At, Point, Report, is_metaspace, reports};
 use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
+
+/// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace holds.
+const JVMS_A_PASS: usize = 64;
 
 /// Looks at a JVM of a recording, if that is one of metaspaces: the JVM of row `process`, at its end, or at the moment `wanted`.
 ///
 /// # Errors
 /// A moment that nobody knows, or the events cannot be read.
 pub fn look(bundle: &Bundle, process: u32, wanted: Option<&str>) -> Result<Option<Report>> {
-    let tables = bundle.tables();
-    if !is_metaspace(tables) {
-        return Ok(None);
-    }
-    let selection = Selection { process: Some(process) };
-    let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
-        None | Some(choose::Moment::End) => At::End,
-        Some(choose::Moment::Peak) => At::Peak,
-        Some(choose::Moment::At(Mark::Time(time_ns))) => At::Time(time_ns),
-        Some(choose::Moment::At(Mark::Row(row))) => At::Row(row),
-        Some(choose::Moment::At(Mark::Mark(row))) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
-    };
-    let mut events = bundle.events(Selection::default())?;
-    Ok(Some(report(tables, &mut events, process, at).map_err(choose::of_recording(bundle))?))
+    Ok(of_each(bundle, &[process], wanted)?.pop().map(|of| of.report))
 }
 
 /// What the JVM of a row held.
@@ -46,15 +36,37 @@ pub struct OfProcess {
 /// # Errors
 /// As [`look`].
 pub fn of_each(bundle: &Bundle, jvms: &[u32], wanted: Option<&str>) -> Result<Vec<OfProcess>> {
-    let of = |process: &u32| Ok(look(bundle, *process, wanted)?.map(|report| OfProcess { process: *process, report }));
-    jvms.iter().filter_map(|process| of(process).transpose()).collect()
+    let tables = bundle.tables();
+    let mut found = Vec::new();
+    if !is_metaspace(tables) {
+        return Ok(found);
+    }
+    for jvms in jvms.chunks(JVMS_A_PASS) {
+        // Which moment a mark is may depend on the process, where names come twice.
+        let selection = Selection { process: jvms.first().copied().filter(|_| jvms.len() == 1) };
+        let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
+            None | Some(choose::Moment::End) => At::End,
+            Some(choose::Moment::Peak) => At::Peak,
+            Some(choose::Moment::At(Mark::Time(time_ns))) => At::Time(time_ns),
+            Some(choose::Moment::At(Mark::Row(row))) => At::Row(row),
+            Some(choose::Moment::At(Mark::Mark(row))) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
+        };
+        let mut events = bundle.events(Selection::default())?;
+        let reports = reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
+        found.extend(jvms.iter().zip(reports).map(|(process, report)| OfProcess { process: *process, report }));
+    }
+    Ok(found)
 }
 
 /// The JVMs that `--process` means: the one of `selection`, or all.
 pub fn jvms(bundle: &Bundle, selection: Selection) -> Vec<u32> {
     match selection.process {
         Some(process) => vec![process],
-        None => (0..bundle.tables().processes.len().max(1) as u32).collect(),
+        None => {
+            let processes = &bundle.tables().processes;
+            let is_known = |row: &u32| processes.get(*row as usize).is_none_or(|process| process.refused.is_none());
+            (0..processes.len().max(1) as u32).filter(is_known).collect()
+        }
     }
 }
 
@@ -179,8 +191,12 @@ fn folded(line: &str, width: usize) -> String {
 
 /// Which JVM it is, where the recording has several.
 fn which(bundle: &Bundle, process: u32) -> Option<String> {
-    let processes = &bundle.tables().processes;
-    let this = processes.get(process as usize).filter(|_| processes.len() > 1)?;
+    let all = &bundle.tables().processes;
+    let this = all.get(process as usize)?;
+    let processes: Vec<_> = all.iter().filter(|process| process.refused.is_none()).collect();
+    if processes.len() < 2 {
+        return None;
+    }
     let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
     let shown: String = arguments.chars().take(160).collect();
     let dots = if shown.len() < arguments.len() { "..." } else { "" };

@@ -61,6 +61,28 @@ impl Importer {
                 }
             }
             Message::Purge => self.chunk(ChunkOp::Purge, 0, 0, 0),
+            Message::Granule { .. } | Message::Policy(_) | Message::Old => self.about_settings(message),
+            Message::Memory { resident_bytes, anonymous_bytes } => {
+                (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
+                self.sample(self.jvm.committed_bytes);
+            }
+            Message::Ended => {
+                self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns);
+                let committed_bytes = std::mem::take(&mut self.jvm.committed_bytes);
+                self.counts.committed_bytes = self.counts.committed_bytes.saturating_sub(committed_bytes);
+            }
+            Message::Process(_)
+            | Message::Arena { .. }
+            | Message::Loader { .. }
+            | Message::Returned { .. }
+            | Message::Other
+            | Message::Unknown => {}
+        }
+    }
+
+    /// What a JVM says of itself when it begins.
+    fn about_settings(&mut self, message: Message) {
+        match message {
             Message::Granule { bytes } => {
                 self.jvm.began = true;
                 // A JVM that has the setting says so before it names the granule (`Settings::print_on` comes after `ergo_initialize`).
@@ -79,21 +101,7 @@ impl Importer {
                 self.out.meta.allocator = format!("HotSpot metaspace, {} reclaim", shown(name));
             }
             Message::Old => self.jvm.old = true,
-            Message::Memory { resident_bytes, anonymous_bytes } => {
-                (self.jvm.resident_bytes, self.jvm.resident_anonymous_bytes) = (resident_bytes, anonymous_bytes);
-                self.sample(self.jvm.committed_bytes);
-            }
-            Message::Ended => {
-                self.out.tables.processes[self.jvm.row as usize].ended_ns = Some(self.time_ns);
-                let committed_bytes = std::mem::take(&mut self.jvm.committed_bytes);
-                self.counts.committed_bytes = self.counts.committed_bytes.saturating_sub(committed_bytes);
-            }
-            Message::Process(_)
-            | Message::Arena { .. }
-            | Message::Loader { .. }
-            | Message::Returned { .. }
-            | Message::Other
-            | Message::Unknown => {}
+            _ => {}
         }
     }
 
