@@ -325,3 +325,38 @@ pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut 
 pub extern "C" fn elastic_message(status: c_int) -> *const c_char {
     MESSAGES[usize::try_from(status).unwrap_or(usize::MAX).min(MESSAGES.len() - 1)].as_ptr()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_option_is_passed_on() {
+        let keep_bytes = 5;
+        let given = COptions {
+            reserve_bytes: 1,
+            root_bytes: 2,
+            granule_bytes: 3,
+            limit_bytes: 4,
+            keep_bytes,
+            interval_ms: 6,
+            reclaim: 3,
+            huge_pages: 1,
+            debug: 0b0101,
+        };
+        let made = options(&given).unwrap();
+        assert_eq!((made.reserve_bytes, made.root_bytes, made.granule_bytes, made.huge_pages), (1, 2, 3, true));
+        assert_eq!(made.limit.map(|limit| limit.limit_bytes()), Some(4));
+        assert_eq!(made.reclaim, Reclaim::Background { interval: Duration::from_millis(6), keep_bytes });
+        assert_eq!(made.debug, Debug { canaries: true, poison: true, ..Debug::default() });
+        let debug = options(&COptions { debug: 0b1010, ..DEFAULTS }).unwrap().debug;
+        assert_eq!(debug, Debug { guard_pages: true, no_reuse: true, ..Debug::default() });
+        let (defaults, expected) = (options(&DEFAULTS).unwrap(), Options::default());
+        assert_eq!(
+            (defaults.reserve_bytes, defaults.root_bytes, defaults.granule_bytes),
+            (64 << 30, expected.root_bytes, expected.granule_bytes)
+        );
+        assert_eq!((defaults.reclaim, defaults.huge_pages, defaults.debug), (expected.reclaim, false, Debug::default()));
+        assert_eq!(defaults.limit.map(|limit| limit.limit_bytes()), Some(usize::MAX));
+    }
+}

@@ -1,6 +1,6 @@
 //! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's `Vec` and `Box`, hashbrown's maps.
 
-use super::grow::ALONE_BYTES;
+use super::alone::ALONE_BYTES;
 use super::{Arena, round_up};
 use allocator_api2::alloc::{AllocError, Allocator};
 use std::alloc::Layout;

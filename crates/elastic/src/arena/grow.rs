@@ -6,6 +6,7 @@
 //! stays current, so that one large block does not retire a small chunk. What is retired is salvaged: its committed rest
 //! becomes a free block.
 
+use super::alone::ALONE_BYTES;
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
 use super::head::{Chunk, WORD};
 use super::{Arena, round_up};
@@ -36,8 +37,6 @@ const COMMIT_BYTES_MAX: usize = 1 << 20;
 const POPULATE_BYTES: usize = 32 << 10;
 /// And up to this one; larger parts than an arena's steps are single blocks.
 const POPULATE_BYTES_MAX: usize = 2 * COMMIT_BYTES_MAX;
-/// A block of this size or more has a chunk of its own, which goes back to the space when the block does, whether its arena lives or not.
-pub(super) const ALONE_BYTES: usize = 512 << 10;
 /// How many of the chunks kept by a reset are asked for room before a new one is taken.
 const SPARES_LOOKED_AT: usize = 8;
 
@@ -425,41 +424,6 @@ impl Arena {
             returned = true;
         }
         returned
-    }
-
-    /// The chunk that was taken for this block alone, with the one before it in the list. Looks through the arena's chunks, the latest
-    /// first; there are as many as blocks of this kind, and a few.
-    fn alone(&self, block: NonNull<u8>) -> Option<(Chunk, Chunk)> {
-        let line = self.shared().shape.lines_for(block.addr().get() - self.shared().reservation.base().addr().get()) as u32;
-        let mut before = self.chunk(self.head().current.get());
-        while before.other != 0 {
-            let chunk = self.chunk(before.other);
-            if chunk.alone && (chunk.top - chunk.lines..chunk.top).contains(&line) {
-                return Some((before, chunk));
-            }
-            before = chunk;
-        }
-        None
-    }
-
-    /// Gives the chunk of a block back that has it alone; false where the block shares one.
-    fn return_alone(&self, block: NonNull<u8>) -> bool {
-        let Some((before, chunk)) = self.alone(block) else { return false };
-        mark("a large block goes back with its chunk");
-        self.write_chunk(&Chunk { other: chunk.other, ..before });
-        self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
-        let (shared, owned) = (self.shared(), &self.head().owned_lines);
-        owned.set(owned.get().saturating_sub(chunk.lines));
-        shared.after_return(return_chunks(shared, [chunk.top, 0]));
-        true
-    }
-
-    /// Before a part of a large block becomes a free block: its chunk is one like others from now on.
-    pub(super) fn share_chunk(&self, block: NonNull<u8>) {
-        if let Some((_, chunk)) = self.alone(block) {
-            mark("a large block that has its chunk alone shrinks");
-            self.write_chunk(&Chunk { alone: false, ..chunk });
-        }
     }
 
     /// The committed rest of a chunk that is current no more becomes a free block.

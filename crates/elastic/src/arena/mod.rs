@@ -5,6 +5,7 @@
 //! down, is exact as a signed number, and being at least the floor is all there is to ask.
 
 mod allocator;
+mod alone;
 mod book;
 pub mod free_blocks;
 mod grow;

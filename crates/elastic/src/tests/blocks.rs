@@ -169,6 +169,31 @@ fn a_large_block_that_shrank_or_lies_in_a_chunk_kept_by_a_reset_stays_with_its_a
 }
 
 #[test]
+fn a_large_blocks_chunk_serves_many_after_a_reset_and_leaves_no_trace_when_it_went_back() {
+    let (space, granule) = (space(), small().granule_bytes);
+    let mut arena = space.arena(Growth::STANDARD).unwrap();
+    arena.allocate(layout(512 << 10, 8)).unwrap();
+    arena.reset();
+    let owned = arena.statistics().owned_bytes;
+    many(&arena, (256 << 10) / (granule + 8), layout(granule + 8, 8));
+    assert_eq!(arena.statistics().owned_bytes, owned, "the chunk that was one block's serves others");
+    let [plain, after] = [0, 50].map(|large| {
+        let arena = space.arena(Growth::STANDARD).unwrap();
+        for _ in 0..if cfg!(miri) { large.min(1) } else { large } {
+            let block = arena.allocate(layout(512 << 10, 8)).unwrap();
+            // SAFETY: it lives.
+            unsafe { arena.deallocate(block, layout(512 << 10, 8)) };
+        }
+        for nth in 0..500 {
+            arena.allocate(layout(8 + nth % 90, 8)).unwrap();
+        }
+        arena
+    });
+    let most = plain.statistics().owned_bytes + 2 * granule;
+    assert!(after.statistics().owned_bytes <= most, "it grows as if it had never had them: {after:?}, {plain:?}");
+}
+
+#[test]
 fn leftovers_of_retired_chunks_are_used() {
     let space = space();
     let arena = space.arena(Growth::new(&[1024])).unwrap();

@@ -238,6 +238,27 @@ fn a_part_of_a_freed_block_that_is_used_again_is_looked_at_no_more_and_the_rest_
 }
 
 #[test]
+fn what_an_aligned_block_leaves_on_both_sides_of_a_freed_one_is_still_looked_at() {
+    let (_space, arena) = arena(POISON);
+    let block = arena.allocate(layout(304, 8)).unwrap();
+    free(&arena, block, 304);
+    let (start, end) = (block.addr().get(), block.addr().get() + 304);
+    let inner = arena.allocate(layout(8, 128)).unwrap();
+    let at = inner.addr().get();
+    assert!(start < at && at + 8 < end, "{at:#x} within {start:#x}..{end:#x}");
+    write(inner, 0, &[1; 8]);
+    arena.check().unwrap();
+    for offset in [0, at - start - 1, at + 8 - start, 303] {
+        write(block, offset, &[9]);
+        assert!(
+            matches!(arena.check(), Err(Overwritten::AfterFree { address, offset: inside, found: 9, .. }) if address + inside == start + offset)
+        );
+        write(block, offset, &[0xf5]);
+    }
+    arena.check().unwrap();
+}
+
+#[test]
 fn poison_fills_an_arena_that_dies_or_is_reset_and_a_write_after_a_reset_is_found() {
     let (space, mut arena) = arena(POISON);
     let bytes = 3 * space.options().granule_bytes;

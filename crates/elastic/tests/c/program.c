@@ -134,6 +134,10 @@ static void geometry(void) {
     EXPECT(elastic_arena_new(coarse, NULL, 0, &arena) == ELASTIC_OK && elastic_allocate(arena, 5000, 0) != NULL);
     elastic_space_report(coarse, text, sizeof text);
     EXPECT(strstr(text, "Usage: 1 arenas") && strstr(text, "16.00 MB:            1 chunks"));
+    void *block;
+    while (elastic_try_allocate(arena, 7 << 20, 0, &block) == ELASTIC_OK)
+        ;
+    EXPECT(elastic_try_allocate(arena, 100 << 20, 0, &block) == ELASTIC_ADDRESS_SPACE);
     elastic_statistics has;
     elastic_arena_reset(arena);
     elastic_arena_statistics(arena, &has);
