@@ -77,11 +77,11 @@ pub fn run(args: &Args) -> Result<()> {
     if let Some(child) = &args.child {
         return space::child(child);
     }
-    if release::again()? {
-        return Ok(());
-    }
     if let Some(only) = args.only.as_deref().filter(|only| !PARTS.iter().any(|name| name.contains(only))) {
         bail!("--only {only}: there is no such part; there are {}", PARTS.join(", "));
+    }
+    if release::again()? {
+        return Ok(());
     }
     let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut figures = Figures::default();
