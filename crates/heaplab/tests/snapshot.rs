@@ -160,6 +160,18 @@ fn assertions_hold_fail_or_cannot_be_checked() {
     let answer = heaplab(&["check"], &path, &["--json", "--assert", "count(Twin) < 10", "--assert", "distance(Twin) > 1"]);
     let answer: Value = serde_json::from_slice(&answer.stdout).unwrap();
     assert_eq!((&answer["failed"], &answer["assertions"][0]["values"][0]["value"]), (&1.into(), &10.0.into()));
+    assert_eq!(code(&path, "1 / 0 > 1"), Some(2));
+    assert_eq!(code(&path, "count(Twin) / count(Nobody) > 1"), Some(2));
+    assert_eq!(code(&path, "grew(Twin) < 1"), Some(2), "since when");
+    std::fs::write(files.path("later"), later(&path)).unwrap();
+    let since = |assertion: &str| {
+        heaplab(&["check"], &files.path("later"), &["--since", path.to_str().unwrap(), "--assert", assertion]).status.code()
+    };
+    assert_eq!((since("grew(Twin) = 10 and grew(Nobody) = 0"), since("grew(Twin) < 10")), (Some(0), Some(1)));
+    let mistyped = heaplab(&["check"], &path, &["--assert", "count(Twi) <= 10"]);
+    let said = String::from_utf8_lossy(&mistyped.stderr);
+    assert!(mistyped.status.success() && said.contains("no object is of a class \"Twi\"; there is \"Twin\""), "{said}");
+    assert_eq!(heaplab(&["check"], &path, &["--strict", "--assert", "count(Twi) <= 10"]).status.code(), Some(1));
     let misread = String::from_utf8(heaplab(&["check"], &path, &["--assert", "1 < cuont(Twin)"]).stderr).unwrap();
     assert!(misread.contains("\n  1 < cuont(Twin)\n      ^"), "{misread}");
 }
@@ -317,6 +329,26 @@ fn python_sources_are_read_as_python() {
     std::fs::write(files.path("app.jsx"), "let a = <p>said</p>").unwrap();
     let redacted = heaplab(&["redact"], &path, &["--source", files.path("app.jsx").to_str().unwrap(), "-o", "-"]);
     assert!(String::from_utf8_lossy(&redacted.stderr).contains("app.jsx: a part of it cannot be told from text"));
+}
+
+#[test]
+fn what_readers_refuse_is_not_called_good() {
+    let (files, path) = Files::with("node20-names");
+    let text = String::from_utf8(std::fs::read(&path).unwrap()).unwrap();
+    // The second node's id is that of the root, or beyond 32 bits; a field that stands twice.
+    let second = text.find("\"nodes\":[").unwrap();
+    let row = text[second..].split('\n').nth(1).unwrap();
+    let numbers: Vec<&str> = row.split(',').collect();
+    let with_id = |id: &str| text.replacen(row, &[&numbers[..3], &[id], &numbers[4..]].concat().join(","), 1);
+    for (name, changed) in
+        [("twice", with_id("1")), ("beyond", with_id("4294967299")), ("field", text.replacen("\"detachedness\"]", "\"id\"]", 1))]
+    {
+        let file = files.path(name);
+        assert_ne!(changed, text, "{name}");
+        std::fs::write(&file, changed).unwrap();
+        let codes = [heaplab(&["validate"], &file, &[]), heaplab(&["summary"], &file, &[])].map(|output| output.status.code());
+        assert_eq!(codes, [Some(1), Some(1)], "{name}");
+    }
 }
 
 const COMMANDS: [&str; 15] = [

@@ -6,6 +6,7 @@
 
 use crate::ReadError;
 use crate::reader::Cursor;
+use crate::write::NodeField;
 
 /// What a snapshot's `snapshot` key says.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -157,6 +158,8 @@ impl EdgeType {
     }
 }
 
+/// The longest row that is believed.
+const FIELDS_MAX: usize = 16;
 /// The longest list of types that is believed.
 const TYPES_MAX: usize = 128;
 
@@ -218,10 +221,14 @@ impl Meta {
         })?;
         let needed = |fields: &[String], names: &[&str], of: &str| match names.iter().find(|name| field(fields, name).is_none()) {
             Some(name) => Err(ReadError::saying(from, format!("the {of} field `{name}`"), format!("the fields {fields:?}"))),
-            None if fields.len() > 64 => Err(ReadError::saying(from, "at most 64 fields", format!("{}", fields.len()))),
+            None if fields.len() > FIELDS_MAX => Err(ReadError::saying(from, "at most 16 fields", format!("{}", fields.len()))),
             None => Ok(()),
         };
         needed(&meta.node_fields, &["type", "name", "id", "self_size", "edge_count"], "node")?;
+        let known = meta.node_fields.iter().filter(|field| NodeField::of_name(field).is_some()).cloned().collect::<Vec<_>>();
+        if let Some(name) = named_twice(&known) {
+            return Err(ReadError::saying(from, "each node field once", format!("`{name}` twice")));
+        }
         needed(&meta.edge_fields, &["type", "name_or_index", "to_node"], "edge")?;
         meta.node_types = types_of(&node_types, &meta.node_fields, from, "node")?;
         meta.edge_types = types_of(&edge_types, &meta.edge_fields, from, "edge")?;

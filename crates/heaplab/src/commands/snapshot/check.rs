@@ -2,13 +2,14 @@
 
 use super::expression::{Expression, Misread, Tokens, Value};
 use super::file::{self, Reading};
-use super::pattern::{Pattern, of_classes, retained_by_all};
+use super::pattern::{Pattern, of_classes, retained_by_all, suggestion};
 use super::table::number;
 use crate::terminal;
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use serde_json::json;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -19,21 +20,26 @@ Examples:
       --assert 'total() < 200MB'
   heaplab snapshot check a.heapsnapshot \\
       --assert 'shallow(\"(string)\") / total() < 0.5'
+  heaplab snapshot check b.heapsnapshot --since a.heapsnapshot \\
+      --assert 'grew(Session) < 10'
 
 count(CLASS)      objects of the class; * in its name stands for any text
 shallow(CLASS)    their own bytes
 retained(CLASS)   bytes that would go with all of them
 distance(CLASS)   references from a root to the nearest
+grew(CLASS)       objects more than in the file of --since (counts are compared:
+                  any two snapshots of the program will do)
 total()           all bytes;  nodes(), edges(): all objects, all references
 
 Units are B, kB, MB, GB (powers of 1000) and KiB, MiB, GiB (of 1024);
 + - * / and or not ( ) as usual.
 
 Exit code: 0 where all assertions hold, 1 where one does not, 2 where they
-could not be checked.";
+could not be checked. A class that no object is of is noted; --strict: exit
+code 1, since a name that was mistyped holds for ever.";
 
 /// Functions with a class, and without.
-const OF_CLASS: [&str; 4] = ["count", "shallow", "retained", "distance"];
+const OF_CLASS: [&str; 5] = ["count", "shallow", "retained", "distance", "grew"];
 const OF_HEAP: [&str; 3] = ["total", "nodes", "edges"];
 
 /// Arguments of `heaplab snapshot check`.
@@ -46,6 +52,12 @@ pub struct Args {
     /// What has to hold (may be repeated)
     #[arg(long = "assert", value_name = "ASSERTION", required = true)]
     assertions: Vec<String>,
+    /// An older snapshot, for grew(CLASS)
+    #[arg(long, value_name = "OLDER")]
+    since: Option<PathBuf>,
+    /// Fail where a class is named that no object is of
+    #[arg(long)]
+    strict: bool,
     /// Write JSON
     #[arg(long)]
     json: bool,
@@ -67,6 +79,8 @@ impl Asked {
             format!("{} ({} bytes)", bytes(whole), number(whole))
         } else if self.value.is_infinite() {
             "infinite: there is no such object".into()
+        } else if self.value < 0.0 && self.call.starts_with("grew") {
+            format!("{}", self.value)
         } else if self.value < 0.0 {
             format!("{}: nothing leads there", self.value)
         } else {
@@ -85,8 +99,22 @@ pub fn run(args: Args) -> Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    let checked = file::analysed(&args.file, &args.reading, |analysis| {
-        Ok(expressions.iter().map(|expression| check(analysis, expression)).collect::<Vec<_>>())
+    let mut unknown: Vec<(String, String)> = Vec::new();
+    let checked = before(&args, &expressions).and_then(|before| {
+        file::analysed(&args.file, &args.reading, |analysis| {
+            for class in classes_of(&expressions) {
+                let pattern = Pattern::new(class.clone());
+                if !pattern.classes(analysis).contains(&true) && before.get(&class).is_none_or(|count| *count == 0) {
+                    let near = suggestion(analysis, &pattern);
+                    unknown.push((class, near));
+                }
+            }
+            args.assertions
+                .iter()
+                .zip(&expressions)
+                .map(|(text, expression)| check(analysis, &before, text, expression))
+                .collect::<Result<Vec<_>>>()
+        })
     });
     let checked = match checked {
         Ok(checked) => checked,
@@ -96,6 +124,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     };
     let failed = checked.iter().filter(|(holds, _)| !holds).count();
+    for (class, near) in &unknown {
+        eprintln!("heaplab snapshot check: note: no object is of a class {class:?}{near}");
+    }
     if args.json {
         let rows: Vec<_> = args
             .assertions
@@ -106,7 +137,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
                 json!({"assertion": text, "holds": holds, "values": values})
             })
             .collect();
-        let answer = json!({"format": "heaplab-snapshot-check", "version": 1, "failed": failed, "assertions": rows});
+        let answer = json!({"format": "heaplab-snapshot-check", "version": 1, "failed": failed, "assertions": rows,
+            "unknown_classes": unknown.iter().map(|(class, _)| class).collect::<Vec<_>>()});
         println!("{}", serde_json::to_string(&answer)?)?;
     } else {
         for (text, (holds, asked)) in args.assertions.iter().zip(&checked) {
@@ -117,7 +149,30 @@ pub fn run(args: Args) -> Result<ExitCode> {
             }
         }
     }
-    Ok(ExitCode::from(u8::from(failed > 0)))
+    Ok(ExitCode::from(u8::from(failed > 0 || (args.strict && !unknown.is_empty()))))
+}
+
+/// The classes that are named.
+fn classes_of(expressions: &[Expression]) -> BTreeSet<String> {
+    let mut classes = BTreeSet::new();
+    for expression in expressions {
+        expression.names(&mut |_, argument, _| classes.extend(argument.filter(|class| !class.is_empty()).map(str::to_owned)));
+    }
+    classes
+}
+
+/// Objects of each class in the older snapshot.
+fn before(args: &Args, expressions: &[Expression]) -> Result<BTreeMap<String, usize>> {
+    let mut asks = false;
+    expressions.iter().for_each(|expression| expression.names(&mut |name, _, _| asks |= name == "grew"));
+    let Some(older) = &args.since else {
+        ensure!(!asks, "grew(...) needs an older snapshot: --since before.heapsnapshot");
+        return Ok(BTreeMap::new());
+    };
+    file::analysed(older, &args.reading, |analysis| {
+        let count = |class: &String| of_classes(analysis, &Pattern::new(class.clone()).classes(analysis)).len();
+        Ok(classes_of(expressions).into_iter().map(|class| (class.clone(), count(&class))).collect())
+    })
 }
 
 /// Reads an assertion and checks that every name in it is known, and that it compares numbers: a text beside a number would make it
@@ -149,26 +204,29 @@ fn assertion(text: &str) -> Result<Expression, Misread> {
 }
 
 /// Whether it holds, and the values that it asked for.
-fn check(analysis: &Analysis, expression: &Expression) -> (bool, Vec<Asked>) {
+fn check(analysis: &Analysis, before: &BTreeMap<String, usize>, text: &str, expression: &Expression) -> Result<(bool, Vec<Asked>)> {
     let mut asked: Vec<Asked> = Vec::new();
-    let holds = expression.is_true(&mut |name, argument| {
+    let mut ask = |name: &str, argument: Option<&str>| {
         let class = argument.unwrap_or_default();
         let call = if class.is_empty() { format!("{name}()") } else { format!("{name}({class:?})") };
         if let Some(known) = asked.iter().find(|asked| asked.call == call) {
             return Value::Number(known.value);
         }
-        let value = value(analysis, name, class);
+        let value = value(analysis, before, name, class);
         asked.push(Asked { call, value, is_bytes: matches!(name, "shallow" | "retained" | "total") });
         Value::Number(value)
-    });
-    (holds, asked)
+    };
+    ensure!(!expression.divides_by_zero(&mut ask), "{text}: something is divided by zero, which is neither more nor less than anything");
+    let holds = expression.is_true(&mut ask);
+    Ok((holds, asked))
 }
 
-fn value(analysis: &Analysis, name: &str, class: &str) -> f64 {
+fn value(analysis: &Analysis, before: &BTreeMap<String, usize>, name: &str, class: &str) -> f64 {
     let graph = &analysis.snapshot().graph;
     let chosen = || of_classes(analysis, &Pattern::new(class).classes(analysis));
     match name {
         "count" => chosen().len() as f64,
+        "grew" => chosen().len() as f64 - before.get(class).copied().unwrap_or(0) as f64,
         "shallow" => chosen().iter().map(|node| analysis.self_size(*node)).sum::<u64>() as f64,
         "retained" => retained_by_all(analysis, &chosen()) as f64,
         "distance" => chosen().iter().map(|node| analysis.distance(*node)).min().map_or(f64::INFINITY, f64::from),
@@ -187,7 +245,7 @@ mod tests {
         let misread = |text: &str| assertion(text).unwrap_err().to_string();
         assert_eq!(
             misread("1 < cuont(Session)"),
-            "cuont is not known; there are count, shallow, retained, distance, total, nodes, edges\n  1 < cuont(Session)\n      ^"
+            "cuont is not known; there are count, shallow, retained, distance, grew, total, nodes, edges\n  1 < cuont(Session)\n      ^"
         );
         assert!(misread("count() < 1").contains("needs a class") && misread("count < 1").contains("needs a class"));
         assert!(misread("total(Map) < 1").contains("whole heap") && misread("total < 1").contains("write total()"));

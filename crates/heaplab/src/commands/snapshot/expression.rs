@@ -340,6 +340,24 @@ impl Expression {
         }
     }
 
+    /// Whether something in it is divided by zero.
+    pub fn divides_by_zero(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> bool {
+        match self {
+            Expression::Constant(_) | Expression::Name(..) => false,
+            Expression::Compared(_, left, right) => left.divides_by_zero(name) || right.divides_by_zero(name),
+            Expression::Computed(first, steps) => {
+                let mut zero = first.divides_by_zero(name);
+                for (sign, value) in steps {
+                    let is_zero = *sign == "/" && matches!(value.evaluate(name), Value::Number(number) if number == 0.0);
+                    zero |= is_zero || value.divides_by_zero(name);
+                }
+                zero
+            }
+            Expression::Every(all) | Expression::Any(all) => all.iter().any(|one| one.divides_by_zero(name)),
+            Expression::Not(one) => one.divides_by_zero(name),
+        }
+    }
+
     /// Computes it; `name` gives the value of a name or a function's call. Conditions give 1 or 0.
     pub fn evaluate(&self, name: &mut impl FnMut(&str, Option<&str>) -> Value) -> Value {
         match self {

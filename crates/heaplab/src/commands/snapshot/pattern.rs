@@ -137,7 +137,8 @@ pub fn retained_by_all(analysis: &Analysis, nodes: &[Node]) -> u64 {
 }
 
 /// A class whose name is nearly that.
-fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
+/// What the user may have meant.
+pub fn suggestion(analysis: &Analysis, pattern: &Pattern) -> String {
     let wanted = pattern.text().to_lowercase().replace('*', "");
     let near = analysis.shown_classes().filter(|(_, class)| name(class).to_lowercase().contains(&wanted));
     match near.max_by_key(|(_, class)| class.retained_size) {

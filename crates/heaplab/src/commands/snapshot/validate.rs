@@ -5,6 +5,7 @@ use super::table::{Table, number};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
+use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::validate::{Report, validate};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -41,18 +42,24 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bar.set_position(done);
     });
     bar.finish_and_clear();
+    // What is whole may still be no heap (two objects of one id, no object at all): the reader has the last word.
+    let refused = if report.is_good() { Snapshot::read(source.bytes()).err().map(|error| error.to_string()) } else { None };
     if args.json {
-        println!("{}", serde_json::to_string(&json_of(&report))?)?;
+        println!("{}", serde_json::to_string(&json_of(&report, refused.as_deref()))?)?;
     } else {
-        print!("{}", text(&args.file, &report))?;
+        print!("{}", text(&args.file, &report, refused.as_deref()))?;
     }
-    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if report.is_good() && refused.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn text(path: &Path, report: &Report) -> String {
+fn text(path: &Path, report: &Report, refused: Option<&str>) -> String {
     let mut text = String::new();
     let (path, columns) = (path.display(), terminal::columns());
     match &report.damage {
+        None if refused.is_some() => {
+            text += &terminal::paragraph(&format!("{path}: its lists are whole, and readers refuse it"), "", 0, columns);
+            text += &terminal::paragraph(refused.unwrap_or_default(), "  ", 2, columns);
+        }
         None => text += &terminal::paragraph(&format!("{path}: good, {}", bytes(report.file_bytes)), "", 0, columns),
         Some(damage) => {
             let (good, all) = (number(report.good_bytes), number(report.file_bytes));
@@ -76,7 +83,7 @@ fn text(path: &Path, report: &Report) -> String {
     text
 }
 
-fn json_of(report: &Report) -> Value {
+fn json_of(report: &Report, refused: Option<&str>) -> Value {
     let lists: Vec<Value> = report
         .lists
         .iter()
@@ -87,10 +94,11 @@ fn json_of(report: &Report) -> Value {
     json!({
         "format": "heaplab-snapshot-validate",
         "version": 1,
-        "good": report.is_good(),
+        "good": report.is_good() && refused.is_none(),
         "file_bytes": report.file_bytes,
         "good_bytes": report.good_bytes,
         "damage": report.damage.as_ref().map(ToString::to_string),
+        "refused": refused,
         "lists": lists,
         "oddities": report.oddities.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })
