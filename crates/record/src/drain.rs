@@ -107,6 +107,12 @@ impl Drainer {
         self.living.keys().copied()
     }
 
+    /// Whether something waits in the rings of images that are followed.
+    pub fn is_waiting(&self) -> bool {
+        let waits = |ring: &TrackedRing| [Part::Main, Part::Nested].into_iter().any(|part| ring.ring.fill(part).0 > 0);
+        self.living.values().flat_map(|tracked| &tracked.rings).any(waits)
+    }
+
     /// Whether an image of `pid` was ever seen.
     pub fn has_seen(&self, pid: u32) -> bool {
         self.living.keys().chain(&self.done).any(|key| key.0 == pid)

@@ -76,6 +76,8 @@ pub struct Recorded {
     pub program: PathBuf,
     /// Where everything is in the spool: finishing need not look for it.
     pub index: Index,
+    /// The spool took no more, and rings hold records that it does not.
+    pub left_in_rings: bool,
 }
 
 /// What happens while recording, for whoever shows it.
@@ -397,6 +399,7 @@ impl Session<'_> {
         if !left.is_empty() {
             self.control.stop();
         }
+        let waiting = self.drainer.is_waiting();
         let outcome = left.iter().try_for_each(|key| self.drainer.end(*key, How::Running));
         if let Err(error) = &outcome {
             self.stop(error);
@@ -421,6 +424,7 @@ impl Session<'_> {
             obstacle: self.obstacle,
             program: self.program,
             index: self.drainer.into_index(),
+            left_in_rings: outcome.is_err() && waiting,
         }
     }
 }
@@ -440,7 +444,8 @@ fn elapsed_ns(since_ns: u64) -> u64 {
 impl Recorded {
     /// Why nothing was recorded, if nothing was.
     pub fn nothing(&self) -> Option<String> {
-        if self.totals.events > 0 {
+        // What the spool did not take is still in the rings, and finishing reads it there.
+        if self.totals.events > 0 || self.left_in_rings {
             return None;
         }
         let program = self.program.display();

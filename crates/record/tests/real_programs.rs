@@ -67,6 +67,22 @@ fn a_full_disk_stops_the_recording_and_not_the_program() {
     assert!(seen[0] > 1000 && seen[0] < counted(&counts)[0]);
 }
 
+/// The disk is full before it has taken one block: what the program did until it was told is in its rings.
+#[test]
+fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "counting", "cc", &[]) else { return };
+    let counts = folder.path().join("counts");
+    let mut options = options(folder.path(), &[&program, &counts, &"1000000"]);
+    // Room for what is noted at the beginning; a ring is emptied into larger blocks.
+    options.spool_limit_bytes = Some(1500);
+    options.samples = Duration::ZERO;
+    let recording = record(&options);
+    assert!(recording.recorded.cut.is_some(), "{:?}", recording.recorded);
+    assert_eq!(recording.recorded.nothing(), None, "{:?}", recording.recorded);
+    assert!(!recording.events.is_empty(), "{:?}", recording.meta);
+}
+
 #[test]
 fn blocks_that_pass_between_threads_are_in_a_legal_order() {
     let folder = tempfile::tempdir().unwrap();
