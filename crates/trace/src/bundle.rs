@@ -257,8 +257,7 @@ impl BundleWriter {
     /// one is whole, whatever happens before. Fails where something else is there.
     pub fn replace(path: &Path) -> Result<BundleWriter, TraceError> {
         if path.symlink_metadata().is_ok() && !may_be_replaced(path) {
-            let other = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "what stands there is no bundle; choose another name");
-            return Err(TraceError::Io { path: path.into(), action: "replace a bundle", source: other });
+            return Err(not_a_bundle(path));
         }
         BundleWriter::begin(path, true)
     }
@@ -335,13 +334,24 @@ fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceEr
     if !(replaces && to.symlink_metadata().is_ok()) {
         return name();
     }
+    // Long ago it was a bundle; it may be something else by now.
+    if !may_be_replaced(to) {
+        return Err(not_a_bundle(to));
+    }
     let old = hidden_name(to, "replaced")?;
+    // One that an earlier process of this number left behind is nobody's.
+    let _ = fs::remove_dir_all(&old);
     fs::rename(to, &old).map_err(TraceError::io(to, "set aside the old bundle"))?;
     name().inspect_err(|_| {
         // Back to where it was; where even that fails, it stays under its hidden name.
         let _ = fs::rename(&old, to);
     })?;
     fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
+}
+
+fn not_a_bundle(path: &Path) -> TraceError {
+    let other = std::io::Error::new(std::io::ErrorKind::AlreadyExists, "what stands there is no bundle; choose another name");
+    TraceError::Io { path: path.into(), action: "replace a bundle", source: other }
 }
 
 impl EventSink for BundleWriter {

@@ -232,6 +232,37 @@ fn a_bundle_is_replaced_when_the_new_one_is_whole_and_nothing_else_ever_is() {
     assert!(error.contains("no bundle"), "{error}");
 }
 
+/// Between the beginning and the end of a bundle lies a recording.
+#[test]
+fn what_became_something_else_meanwhile_is_not_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.heaplab");
+    BundleWriter::create(&path).unwrap().finish(&Tables::default(), Meta::default()).unwrap();
+    let thesis = path.join("thesis.txt");
+    let writer = BundleWriter::replace(&path).unwrap();
+    fs::remove_dir_all(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    fs::write(&thesis, "...").unwrap();
+    let error = writer.finish(&Tables::default(), Meta::default()).unwrap_err().to_string();
+    assert!(error.contains("no bundle"), "{error}");
+    assert_eq!(fs::read(&thesis).unwrap(), b"...");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing stays beside it");
+}
+
+/// In a container every process may have the same number.
+#[test]
+fn what_a_process_of_this_number_left_keeps_no_bundle_from_being_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.heaplab");
+    let replace = || BundleWriter::replace(&path)?.finish(&Tables::default(), Meta::default());
+    replace().unwrap();
+    let left = hidden_name(&path, "replaced").unwrap();
+    fs::create_dir(&left).unwrap();
+    fs::write(left.join(META_FILE), "{}").unwrap();
+    replace().unwrap();
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+}
+
 #[test]
 fn frames_are_replaced_whole_or_not_at_all() {
     let folder = tempfile::tempdir().unwrap();
