@@ -30,6 +30,8 @@ impl<S: EventSink> Merge<'_, S> {
         let state = &self.states[place];
         let thread = self.states[state.main].thread;
         let alone = self.waits.is_empty() && self.open_reallocs.is_empty();
+        #[cfg(test)]
+        let alone = alone && !tests::ONE_BY_ONE.get();
         if !alone || state.forced || state.realloc != ReallocState::None || thread == NO_THREAD {
             return Ok(Ended::Special);
         }
@@ -188,4 +190,114 @@ fn reallocate(heap: &mut LiveHeap, stream: &Stream, record: &Record, limit: u64,
     event.flags = if moved { Flags::MOVED } else { Flags::default() };
     fill(event, record);
     Some((if moved { record.after } else { record.stamp }, live.size))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::merge_spool;
+    use super::super::super::streams::Files;
+    use crate::control::{CONTROL_FILE, ControlPage, Settings};
+    use crate::discover::process_path;
+    use crate::spool::EVENTS_FILE;
+    use crate::spool::block::RingId;
+    use crate::spool::record::{Encoder, Kind, Record};
+    use crate::spool::writer::SpoolWriter;
+    use heaplab_recorder::layout::{Control, PROCESS_MAGIC, ProcessHeader, VERSION};
+    use heaplab_trace::Event;
+    use proptest::prelude::*;
+    use std::cell::Cell;
+    use std::mem::{offset_of, size_of};
+    use std::path::Path;
+
+    thread_local! {
+        /// Leave every record to [`super::Merge::apply`].
+        pub(super) static ONE_BY_ONE: Cell<bool> = const { Cell::new(false) };
+    }
+
+    /// What a record is, ticks since the one before, address, old address or stack, size, flags.
+    type Told = (u8, i64, u8, u8, u64, u8);
+
+    /// Few addresses and stacks, so that they meet; ticks that now and then do not fit a short record, or go back.
+    fn record() -> impl Strategy<Value = Told> {
+        let ticks = prop_oneof![8 => 0_i64..40, 1 => -200_i64..0, 1 => 65_530_i64..65_540];
+        let size = prop_oneof![4 => 1_u64..200, 1 => 65_530_u64..65_540, 1 => any::<u64>().prop_map(|size| size >> 20)];
+        (0_u8..12, ticks, 0_u8..12, 0_u8..12, size, 0_u8..32)
+    }
+
+    fn spool(folder: &Path, rings: &[Vec<Told>], block: usize, cut: Option<u64>) {
+        let put = |bytes: &mut [u8], at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
+        drop(ControlPage::create(folder, Settings { stack_depth: 16, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 }).unwrap());
+        let mut control = std::fs::read(folder.join(CONTROL_FILE)).unwrap();
+        for (at, value) in [
+            (offset_of!(Control, origin_counter), 1_u64),
+            (offset_of!(Control, origin_ns), 1),
+            (offset_of!(Control, end_counter), 3_000_000_001),
+            (offset_of!(Control, end_ns), 1_000_000_001),
+        ] {
+            put(&mut control, at, &value.to_le_bytes());
+        }
+        std::fs::write(folder.join(CONTROL_FILE), control).unwrap();
+        let mut process = vec![0; size_of::<ProcessHeader>()];
+        put(&mut process, offset_of!(ProcessHeader, magic), &PROCESS_MAGIC.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, version), &VERSION.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, pid), &1_u32.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, begin_counter), &10_u64.to_le_bytes());
+        if let Some(cut) = cut {
+            put(&mut process, offset_of!(ProcessHeader, state), &heaplab_recorder::layout::PROCESS_CUT.to_le_bytes());
+            put(&mut process, offset_of!(ProcessHeader, cut_counter), &cut.to_le_bytes());
+        }
+        std::fs::write(process_path(folder, (1, 0)), process).unwrap();
+        let mut writer = SpoolWriter::create(&folder.join(EVENTS_FILE)).unwrap();
+        let mut encoder = Encoder::new(1 << 16);
+        for (number, records) in rings.iter().enumerate() {
+            let (mut stamp, mut given) = (1000_u64, 0);
+            for records in records.chunks(block) {
+                encoder.begin(stamp);
+                for &(what, ticks, address, old, size, flags) in records {
+                    stamp = stamp.saturating_add_signed(ticks);
+                    let at = |number: u8| 0x5600_0000_0000 + u64::from(number) * 48;
+                    let plain = Record { stamp, address: at(address), flags: flags & 0x1b, size, stack: old.into(), ..Record::default() };
+                    let usual = (size.saturating_add(23) & !15).max(32) - 8;
+                    let plain = match what {
+                        0..5 => Record { usable: usual, flags: plain.flags & !2, ..plain },
+                        5 => plain,
+                        6..9 => Record { kind: Kind::Free, stack: 0, size: 0, ..plain },
+                        9 => Record { kind: Kind::Realloc, old_address: at(old), after: stamp + size % 90, stack: 0, ..plain },
+                        10 => Record { kind: Kind::Node, stack: u32::from(old) + 1, size: (address / 2).into(), flags: 0, ..plain },
+                        _ => Record { kind: Kind::UsableSizeRead, stack: 0, size: 0, ..plain },
+                    };
+                    encoder.push(&plain);
+                }
+                let ring = RingId { pid: 1, ring: number as u32, ..RingId::default() };
+                writer.records(&encoder, ring, given, given + records.len() as u64, stamp_of(records, stamp)).unwrap();
+                given += records.len() as u64;
+            }
+        }
+    }
+
+    /// The stamp before the records that end at `end`.
+    fn stamp_of(records: &[Told], end: u64) -> u64 {
+        records.iter().rev().fold(end, |stamp, record| stamp.saturating_add_signed(-record.1))
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(150))]
+        #[test]
+        fn what_is_written_in_a_run_is_what_would_be_written_one_by_one(
+            rings in prop::collection::vec(prop::collection::vec(record(), 1..120), 1..4), block in 1_usize..50, cut in prop::option::of(1000_u64..4000),
+        ) {
+            let folder = tempfile::tempdir().unwrap();
+            spool(folder.path(), &rings, block, cut);
+            let merged = |one_by_one: bool| {
+                let files = Files::open(folder.path()).unwrap();
+                ONE_BY_ONE.set(one_by_one);
+                let mut events: Vec<Event> = Vec::new();
+                let (tables, _, counts) = merge_spool(&files, None, &mut events, &mut |_| {}).unwrap();
+                (events, tables.stacks, counts)
+            };
+            let (run, slow) = (merged(false), merged(true));
+            prop_assert_eq!(run.0, slow.0);
+            prop_assert_eq!((run.1, run.2), (slow.1, slow.2));
+        }
+    }
 }
