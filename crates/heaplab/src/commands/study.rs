@@ -30,7 +30,8 @@ pub struct Args {
     /// Draw the study's pictures into this folder instead of measuring its claims
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["only", "json"])]
     pictures: Option<PathBuf>,
-    /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact, now}
+    /// Print JSON: an array of objects {id, says, claimed, measured, command, verdict, why, exact, now,
+    /// failed}; `verdict` is of `measured`, and `now` is null where nothing was measured
     #[arg(long)]
     json: bool,
 }
@@ -58,6 +59,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     } else {
         print!("{}", table(study, &outcomes))?;
     }
+    let failed = outcomes.iter().filter(|outcome| outcome.failed.is_some()).count();
+    if failed > 0 {
+        bail!("{failed} claim(s) could not be measured (see above)");
+    }
     let broken = outcomes.iter().filter(|outcome| outcome.claim.exact && outcome.now.as_deref() != Some(&outcome.claim.measured)).count();
     if broken > 0 {
         bail!("{broken} exact claim(s) measured differently from studies/{}/claims.toml", study.name);
@@ -75,7 +80,7 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     let mut outcomes = Vec::new();
     for claim in chosen {
         progress.set_message(claim.id.clone());
-        outcomes.push(study.run(claim)?);
+        outcomes.push(study.run(claim));
         progress.inc(1);
     }
     progress.finish_and_clear();
@@ -94,7 +99,7 @@ fn table(study: &Study, outcomes: &[Outcome]) -> String {
     let mut text = labelled("", study.title);
     for outcome in outcomes {
         let claim = &outcome.claim;
-        text.push_str(&format!("\n{}: {}\n", claim.id, word(claim.verdict)));
+        text.push_str(&format!("\n{}: {}\n", claim.id, heading(outcome)));
         text.push_str(&labelled("  says    ", &claim.says));
         if !claim.claimed.is_empty() {
             text.push_str(&labelled("  claimed ", &claim.claimed));
@@ -104,11 +109,33 @@ fn table(study: &Study, outcomes: &[Outcome]) -> String {
         text.push_str(&format!("  command  {command}\n"));
         text.push_str(&labelled("  why     ", &claim.why));
     }
+    let unmeasured = outcomes.iter().filter(|outcome| is_of_then(outcome)).count();
     let count = |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
     let verdicts = [Verdict::Reproduced, Verdict::Partly, Verdict::Differs, Verdict::Open];
     let counts: Vec<_> = verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
     text.push_str(&format!("\n{} claims: {}\n", outcomes.len(), counts.join(", ")));
+    if unmeasured > 0 {
+        text.push_str(&labelled(
+            "",
+            &format!("{unmeasured} of these were not measured by this run: their verdicts are of when the study was written."),
+        ));
+    }
     text
+}
+
+/// Whether the verdict rests on what the study holds alone.
+fn is_of_then(outcome: &Outcome) -> bool {
+    outcome.now.is_none() && outcome.claim.verdict != Verdict::Open
+}
+
+/// The verdict, and whether it is of this run.
+fn heading(outcome: &Outcome) -> String {
+    let verdict = word(outcome.claim.verdict);
+    match &outcome.failed {
+        Some(_) => format!("{verdict} when the study was written; measuring it failed now"),
+        None if is_of_then(outcome) => format!("{verdict} when the study was written; not measured now"),
+        None => verdict.into(),
+    }
 }
 
 /// As the study's file has it.
@@ -122,9 +149,12 @@ fn word(verdict: Verdict) -> &'static str {
 }
 
 /// This run's figure; where there is none, the one that the study holds, said to be such.
-fn measured(study: &Study, Outcome { claim, now }: &Outcome) -> String {
+fn measured(study: &Study, Outcome { claim, now, failed }: &Outcome) -> String {
     match now {
         Some(now) => now.clone(),
+        None if failed.is_some() => {
+            format!("not now: {}; when the study was written: {}", failed.as_deref().unwrap_or_default(), claim.measured)
+        }
         None if claim.measured.is_empty() => "nothing yet".into(),
         None => format!(
             "not here, where what studies/{}/README.md says to install is missing; when the study was written: {}",
@@ -164,7 +194,7 @@ mod tests {
     use super::*;
 
     fn outcomes(study: &Study) -> Vec<Outcome> {
-        let unmeasured = |claim| Outcome { claim, now: None };
+        let unmeasured = |claim| Outcome { claim, now: None, failed: None };
         study.claims().unwrap().into_iter().map(unmeasured).collect()
     }
 
@@ -175,7 +205,7 @@ mod tests {
             let outcomes = outcomes(study);
             let text = table(study, &outcomes);
             for Outcome { claim, .. } in &outcomes {
-                assert!(text.contains(&format!("\n{}: {}\n", claim.id, word(claim.verdict))), "{text}");
+                assert!(text.contains(&format!("\n{}: {}", claim.id, word(claim.verdict))), "{text}");
                 assert_eq!(claim.command.is_empty(), claim.verdict == Verdict::Open, "{}", claim.id);
                 assert!(text.contains(&format!("  command  {}", claim.command)), "{} in {text}", claim.command);
             }
@@ -193,6 +223,7 @@ mod tests {
         let mut outcomes = outcomes(study);
         outcomes.retain(|outcome| ["ff.growth-fragmentation", "ff.sqlite", "ff.dark-matter"].contains(&outcome.claim.id.as_str()));
         outcomes[1].now = Some("1.23x".into());
+        outcomes[0].failed = Some("starting Node 24: there is no such file".into());
         insta::assert_snapshot!(table(study, &outcomes));
     }
 

@@ -19,7 +19,7 @@ pub struct Args {
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
     /// Timed repetitions of the replay on each heap
-    #[arg(long, default_value_t = 8, value_name = "N")]
+    #[arg(long, default_value_t = 8, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     reps: u32,
 }
 
