@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         if args.json {
             println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
         } else {
-            print!("{}", terminal::paragraph(&line(&taken, &title), "", 2, terminal::columns()))?;
+            print!("{}", terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
         }
         std::io::stdout().flush().ok();
     }

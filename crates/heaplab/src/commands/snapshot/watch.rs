@@ -106,7 +106,7 @@ impl Watch<'_> {
         if self.args.json {
             println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
         } else {
-            print!("{}", terminal::paragraph(&line(&taken, title), "", 2, terminal::columns()))?;
+            print!("{}", terminal::paragraph(&line(&taken, title), "", 0, terminal::columns()))?;
         }
         self.trigger.taken(used_bytes(connection).unwrap_or(0));
         Ok(())
