@@ -74,7 +74,7 @@ fn message(error: &anyhow::Error) -> String {
     for cause in error.chain().map(ToString::to_string) {
         if text.is_empty() {
             text = cause;
-        } else if !text.ends_with(&cause) {
+        } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
     }
@@ -114,5 +114,7 @@ mod tests {
     fn an_error_says_everything_once_and_moves_no_cursor() {
         let error = anyhow!("no such file").context("cannot open a\x1b[2Jb: no such file").context("reading\nfailed");
         assert_eq!(message(&error), "reading\nfailed: cannot open a\\u{1b}[2Jb: no such file");
+        let error = anyhow!("refused").context("nobody answers: refused; is it on?");
+        assert_eq!(message(&error), "nobody answers: refused; is it on?");
     }
 }
