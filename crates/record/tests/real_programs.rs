@@ -301,4 +301,6 @@ fn samples_can_be_left_out_and_small_rings_do_with_waiting() {
     assert_eq!(counted_events(&recording.events)[..], counted(&counts)[..5]);
     assert!(recording.tables.samples.is_empty());
     assert_eq!(recording.tables.stacks.len(), 1);
+    // No stack leads to the C library, yet it is what was recorded under.
+    assert!(recording.meta.allocator.starts_with("glibc 2."), "{}", recording.meta.allocator);
 }

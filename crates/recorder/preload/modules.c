@@ -2,8 +2,8 @@
  *
  * Asks _dl_find_object (glibc 2.35), which takes no lock, else reads /proc/self/maps. dl_iterate_phdr would be no good here: it
  * takes the loader's lock, and a malloc that waits for it may be called by someone whom the lock's owner waits for. Only the
- * module of an address that is on a stack is looked into; such a module cannot be unloaded meanwhile. Everything here runs
- * under recorder.modules_lock with signals blocked. */
+ * module of an address that is on a stack, and the allocator's, is looked into; such a module cannot be unloaded meanwhile.
+ * Everything here runs under recorder.modules_lock with signals blocked. */
 #include <elf.h>
 #include <link.h>
 #include "arch.h"

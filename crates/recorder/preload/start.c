@@ -83,6 +83,19 @@ static void install_mark_signal(void)
         sigaction(number, &action, NULL);
 }
 
+/* The allocator's file is recorded whether or not a stack ever leads there: what was recorded under is told by it. */
+static void record_allocator(void)
+{
+    if (!in_range(next.allocator, (uintptr_t)next.malloc))
+        return;
+    uint64_t signals;
+    block_signals(&signals);
+    lock(&recorder.modules_lock);
+    module_of((uintptr_t)next.malloc);
+    unlock(&recorder.modules_lock);
+    restore_signals(&signals);
+}
+
 /* Sets up recording; false where this process is not to be recorded (or not yet: libc has no environment before its own start). */
 static bool begin(void)
 {
@@ -103,7 +116,9 @@ static bool begin(void)
     if (recorder.process) {
         recorder.depth = recorder.control->stack_depth;
         have_thread_key = !pthread_key_create(&thread_key, thread_destructor);
-        if (!process_begin(HL_BEGAN_STARTED))
+        if (process_begin(HL_BEGAN_STARTED))
+            record_allocator();
+        else
             recorder.cut = 1;
         store_release(&recorder.ready, 1);
         pthread_atfork(before_fork, after_fork, forked_child);
