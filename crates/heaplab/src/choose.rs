@@ -9,11 +9,14 @@ use heaplab_trace::{
     tables::{Mark, Process, Tables},
 };
 
+/// Choices that a message lists.
+const CHOICES_MAX: usize = 30;
+
 /// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without a wish, the process
-/// with the largest peak of live bytes.
+/// with the largest peak of live bytes. A process that became other programs is one of several of its pid: `PID#2` is the second.
 ///
 /// # Errors
-/// No process is so called (the message lists those there are), or the events cannot be read.
+/// No process is so called, or several are (the message lists what can be chosen), or the events cannot be read.
 pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
     let processes = &bundle.tables().processes;
     let Some(wanted) = wanted else {
@@ -26,15 +29,53 @@ pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
     if wanted == "all" {
         return Ok(Selection::default());
     }
-    let pid = wanted.parse::<u32>().ok();
-    let is_wanted = |process: &Process| Some(process.pid) == pid || program_name(process) == wanted;
-    match processes.iter().position(is_wanted) {
-        Some(row) => Ok(Selection { process: Some(row as u32) }),
-        None => {
-            let there: Vec<String> = processes.iter().map(|process| format!("{} {}", process.pid, program_name(process))).collect();
-            bail!("no process is called {wanted:?}; there are: {}", there.join(", "))
-        }
+    let rows = processes_called(processes, wanted);
+    match rows[..] {
+        [row] => Ok(Selection { process: Some(row as u32) }),
+        [] => bail!("no process is called {wanted:?}; there are: {}", process_choices(processes, 0..processes.len())),
+        _ => bail!("{} processes are called {wanted:?}; choose one of: {}", rows.len(), process_choices(processes, rows.iter().copied())),
     }
+}
+
+/// The rows that `wanted` may mean: a pid, a program's name, or the n-th of these where it ends in `#n`.
+fn processes_called(processes: &[Process], wanted: &str) -> Vec<usize> {
+    let pid = wanted.parse::<u32>().ok();
+    let rows = recorded_first(processes, |process| Some(process.pid) == pid || program_name(process) == wanted);
+    if !rows.is_empty() {
+        return rows;
+    }
+    let nth = wanted.rsplit_once('#').and_then(|(name, number)| {
+        let number = number.parse::<usize>().ok()?.checked_sub(1)?;
+        processes_called(processes, name).get(number).copied()
+    });
+    nth.into_iter().collect()
+}
+
+/// The rows that are so; those of which nothing was recorded only where there are no others.
+fn recorded_first(processes: &[Process], is_so: impl Fn(&Process) -> bool) -> Vec<usize> {
+    let rows = |refused: bool| -> Vec<usize> {
+        let fits = |(_, process): &(usize, &Process)| process.refused.is_some() == refused && is_so(process);
+        processes.iter().enumerate().filter(fits).map(|(row, _)| row).collect()
+    };
+    let recorded = rows(false);
+    if recorded.is_empty() { rows(true) } else { recorded }
+}
+
+/// What `--process` takes for this process alone: its pid, or `PID#2` where that pid ran several programs.
+pub fn process_label(processes: &[Process], row: usize) -> String {
+    let pid = processes[row].pid;
+    let rows = recorded_first(processes, |process| process.pid == pid);
+    match rows.iter().position(|other| *other == row) {
+        Some(before) if rows.len() > 1 => format!("{pid}#{}", before + 1),
+        _ => pid.to_string(),
+    }
+}
+
+fn process_choices(processes: &[Process], rows: impl ExactSizeIterator<Item = usize>) -> String {
+    let more = rows.len().saturating_sub(CHOICES_MAX);
+    let shown = rows.take(CHOICES_MAX).map(|row| format!("{} {}", process_label(processes, row), program_name(&processes[row])));
+    let shown = shown.collect::<Vec<_>>().join(", ");
+    if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
 
 /// The same error with the recording's name: a pass over events does not know whose they are.
@@ -132,6 +173,36 @@ mod tests {
         for text in ["", "5", "s", "-1s", "nans", "infs", "1e30s", "1 m"] {
             assert_eq!(nanoseconds(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn programs_of_one_pid_are_told_apart() {
+        let process = |pid, name: &str| Process { pid, executable: format!("/bin/{name}"), ..Process::default() };
+        let refused = |pid, name: &str| Process { refused: Some("no dynamic linker".into()), ..process(pid, name) };
+        let all = [process(7, "env"), process(8, "sh"), process(7, "bash"), refused(8, "busybox"), process(7, "python3"), process(9, "sh")];
+        for (text, rows) in [
+            ("7", &[0, 2, 4][..]),
+            ("7#1", &[0]),
+            ("7#2", &[2]),
+            ("7#3", &[4]),
+            ("8", &[1]),
+            ("8#1", &[1]),
+            ("busybox", &[3]),
+            ("python3", &[4]),
+            ("sh", &[1, 5]),
+            ("sh#2", &[5]),
+            ("7#4", &[]),
+            ("7#0", &[]),
+            ("7#", &[]),
+            ("#1", &[]),
+        ] {
+            assert_eq!(processes_called(&all, text), rows, "{text}");
+        }
+        let labels: Vec<String> = (0..all.len()).map(|row| process_label(&all, row)).collect();
+        assert_eq!(labels, ["7#1", "8", "7#2", "8", "7#3", "9"]);
+        assert_eq!(process_choices(&all, [0, 2, 4].into_iter()), "7#1 env, 7#2 bash, 7#3 python3");
+        let many: Vec<Process> = (1..=40).map(|pid| process(pid, "sh")).collect();
+        assert!(process_choices(&many, 0..40).ends_with("30 sh and 10 more"));
     }
 
     #[test]

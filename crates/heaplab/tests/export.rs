@@ -22,6 +22,11 @@ fn text(bytes: &[u8]) -> String {
 /// A recording of two processes: `small` (pid 10) and `large` (pid 11), which has 2000 bytes at its peak and 500 at its
 /// end; `loaded` is when it has 1500.
 fn bundle(folder: &Path) -> PathBuf {
+    bundle_of(folder, [10, 11])
+}
+
+/// The same where the two processes have these pids.
+fn bundle_of(folder: &Path, pids: [u32; 2]) -> PathBuf {
     let process = |pid, name: &str| Process { pid, executable: format!("/usr/bin/{name}"), ..Process::default() };
     let thread = |process, tid| Thread { process, tid, name: String::new() };
     let node = |frame| StackNode { parent: 0, frame };
@@ -32,7 +37,7 @@ fn bundle(folder: &Path) -> PathBuf {
         stacks: vec![StackNode::default(), node(0), node(1)],
         frames: vec![frame(Some(0), own_address()), frame(None, 0x1234)],
         modules: vec![Module { path, size: 1 << 24, process: 1, ..Module::default() }],
-        processes: vec![process(10, "small"), process(11, "large")],
+        processes: vec![process(pids[0], "small"), process(pids[1], "large")],
         threads: vec![thread(0, 10), thread(1, 11)],
         arenas: vec![Arena::default()],
         marks: vec![Mark { name: "loaded".into(), time_ns: 4_000_000, process: None }],
@@ -79,6 +84,28 @@ fn the_largest_process_is_exported_unless_another_is_asked_for() {
     assert_eq!(collapsed(&["--process", "all"]), 2100);
     assert_eq!(collapsed(&["--weight", "allocated-bytes"]), 3000);
     assert_eq!(collapsed(&["--weight", "allocated-objects", "--process", "all"]), 4);
+}
+
+#[test]
+fn a_pid_of_two_programs_is_refused_with_what_can_be_chosen() {
+    let folder = tempfile::tempdir().unwrap();
+    bundle_of(folder.path(), [10, 10]);
+    for command in
+        [&["report", "two.heaplab"][..], &["replay", "two.heaplab"], &["export", "two.heaplab", "--format", "collapsed", "-o", "-"]]
+    {
+        let output = heaplab(folder.path(), &[command, &["--process", "10"]].concat());
+        let error = text(&output.stderr);
+        assert!(!output.status.success() && error.contains("choose one of: 10#1 small, 10#2 large"), "{command:?}: {error}");
+    }
+    let report = |process: &[&str]| {
+        let output = heaplab(folder.path(), &[&["report", "two.heaplab"], process].concat());
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout).split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let largest = report(&[]);
+    assert!(largest.contains("pid 10#2, /usr/bin/large") && largest.contains("others: 10#1 small (peak 100 bytes)"), "{largest}");
+    assert!(report(&["--process", "10#1"]).contains("pid 10#1, /usr/bin/small"));
+    assert!(report(&["--process", "10#2"]).contains("pid 10#2, /usr/bin/large"));
 }
 
 #[test]

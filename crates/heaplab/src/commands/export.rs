@@ -39,7 +39,7 @@ pub struct Args {
     /// When memory is in use: peak, end, the name of a mark, or a time such as 1.5s
     #[arg(long, value_name = "MOMENT", default_value = "peak")]
     at: String,
-    /// Pid or program name of the process to show, or all; by default the one with the largest peak
+    /// Pid (PID#2: its second program) or program name of the process to show, or all; by default the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
     /// The one number that collapsed stacks have room for

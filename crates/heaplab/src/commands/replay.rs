@@ -52,7 +52,8 @@ pub struct Args {
     /// Which blocks are written: all, known (not those asked for zeroed), none
     #[arg(long, value_name = "WHICH", default_value = "known", value_parser = touch)]
     touch: Touch,
-    /// The process: its pid, its program's name, or all as if they shared a heap [default: the largest]
+    /// The process: its pid (PID#2: its second program), its program's name, or all as if they shared a heap
+    /// [default: the largest]
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
     /// Check that blocks are aligned, do not overlap, and keep their contents

@@ -50,7 +50,8 @@ pub struct Args {
     /// [default: the recording's last replay]
     #[arg(long, value_name = "RESULTS", requires = "html")]
     replay: Option<PathBuf>,
-    /// Which process: its pid, the name of its program, or all [default: the one with the largest peak]
+    /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or all
+    /// [default: the one with the largest peak]
     #[arg(long, value_name = "PID|NAME|all")]
     process: Option<String>,
     /// Show what is live at this moment

@@ -193,25 +193,25 @@ fn folded(line: &str, width: usize) -> String {
 fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let all = &bundle.tables().processes;
     let this = all.get(process as usize)?;
-    let processes: Vec<_> = all.iter().filter(|process| process.refused.is_none()).collect();
-    if processes.len() < 2 {
+    let rows: Vec<usize> = (0..all.len()).filter(|row| all[*row].refused.is_none()).collect();
+    if rows.len() < 2 {
         return None;
     }
     let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
     let shown: String = arguments.chars().take(160).collect();
     let dots = if shown.len() < arguments.len() { "..." } else { "" };
-    let others = others(processes.iter().map(|other| other.pid).filter(|pid| *pid != this.pid));
+    let others = others(rows.iter().filter(|row| **row != process as usize).map(|row| choose::process_label(all, *row)));
     Some(format!(
         "JVM {} of {}: {} {shown}{dots}. The others: --process {others}, or all.",
-        this.pid,
-        processes.len(),
+        choose::process_label(all, process as usize),
+        rows.len(),
         choose::program_name(this)
     ))
 }
 
 /// Pids, and dots for those that are not shown.
-fn others(mut pids: impl Iterator<Item = u32>) -> String {
-    let mut shown: Vec<String> = pids.by_ref().take(20).map(|pid| pid.to_string()).collect();
+fn others(mut pids: impl Iterator<Item = String>) -> String {
+    let mut shown: Vec<String> = pids.by_ref().take(20).collect();
     if pids.next().is_some() {
         shown.push(String::from("..."));
     }
@@ -254,7 +254,8 @@ mod tests {
 
     #[test]
     fn a_list_that_is_cut_says_so() {
-        assert_eq!(others([7, 8].into_iter()), "7, 8");
-        assert!(others(1..=20).ends_with("19, 20") && others(1..=21).ends_with("19, 20, ..."));
+        let pids = |last: u32| others((1..=last).map(|pid| pid.to_string()));
+        assert_eq!(pids(2), "1, 2");
+        assert!(pids(20).ends_with("19, 20") && pids(21).ends_with("19, 20, ..."));
     }
 }

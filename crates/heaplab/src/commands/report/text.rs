@@ -81,7 +81,14 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         Ended::Exec => ", became another program".into(),
         Ended::Unknown => ", end not seen".into(),
     };
-    paint.wrapped("", &format!("one of {} processes: pid {}, {command}{end}", tables.processes.len(), process.pid));
+    paint.wrapped(
+        "",
+        &format!(
+            "one of {} processes: pid {}, {command}{end}",
+            tables.processes.len(),
+            choose::process_label(&tables.processes, row as usize)
+        ),
+    );
     let others: Vec<String> = analysis.peaks.iter().filter(|peak| peak.process != row).take(4).map(|peak| other(tables, peak)).collect();
     if !others.is_empty() {
         let more = analysis.peaks.len() - 1 - others.len();
@@ -91,8 +98,11 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
 }
 
 fn other(tables: &Tables, peak: &ProcessPeak) -> String {
-    let process = tables.processes.get(peak.process as usize);
-    let (pid, name) = process.map_or((0, "?"), |process| (process.pid, choose::program_name(process)));
+    let row = peak.process as usize;
+    let (pid, name) = tables
+        .processes
+        .get(row)
+        .map_or_else(|| ("0".into(), "?"), |process| (choose::process_label(&tables.processes, row), choose::program_name(process)));
     format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
 }
 
