@@ -83,11 +83,15 @@ fn a_connection_that_fails_closes_what_it_opened_and_leaves_what_was_open() {
         return;
     }
     let options = Options::default();
-    let target = Target::start(&["--inspect-port=0"], "globalThis.held = 1");
+    let mut target = Target::start(&["--inspect-port=0"], "globalThis.held = 1");
     let endpoint = Endpoint::of_process(target.0.id(), &options).unwrap();
     drop(Connection::open(&endpoint, &options).unwrap());
     let began = std::time::Instant::now();
-    while listeners(target.0.id()) > 0 {
+    loop {
+        assert_eq!(target.0.try_wait().unwrap(), None, "the process lives on");
+        if listeners(target.0.id()) == 0 {
+            break;
+        }
         assert!(began.elapsed().as_secs() < 120, "it is open still");
         std::thread::sleep(std::time::Duration::from_millis(20));
     }
