@@ -2,9 +2,18 @@
 //!
 //! It must survive heaplab (a target may exec long after heaplab was killed, and the dynamic linker complains on the
 //! target's standard error about an object that is gone), so that it is a file in a cache, named by its content, and removed
-//! only when no process of this pid namespace can want it any more (`preload/stale.rs`). Its path must contain nothing that `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must
-//! allow execution. The spool is the last choice.
+//! only when no process of this pid namespace can want it any more (`preload/stale.rs`). Its path must contain nothing that
+//! `LD_PRELOAD` gives a meaning (space, colon, dollar), and its file system must allow execution. The spool is the last choice.
+//!
+//! The target may start programs that cannot load it: musl's dynamic linker would end them at a symbol that only glibc has, a 32-bit
+//! one complains about the wrong class. So that `LD_PRELOAD` names it as `FOLDER/$PLATFORM/NAME`. glibc's linker puts there what the
+//! kernel (AT_PLATFORM) or, on x86-64 before 2.37, its own look at the processor says, and the folder has a link for each such word: for
+//! 64-bit words to the recorder, for 32-bit x86 words to an object that holds nothing (`preload/empty32.rs`). musl's expands
+//! nothing, finds no such file, and goes on without a word. A shell that expands the value once too often makes `FOLDER//NAME` of it,
+//! which is the recorder itself. Source: ld.so(8), "Dynamic string tokens"; glibc's `sysdeps/x86/cpu-features.c`; the kernel's
+//! `ELF_PLATFORM` and `COMPAT_ELF_PLATFORM`. Not covered: 32-bit ARM programs on aarch64, whose linker says that there is no such file.
 
+mod empty32;
 mod stale;
 
 use crate::error::RecordError;
@@ -19,19 +28,40 @@ use std::time::SystemTime;
 
 /// Every copy's file name begins so; `/proc/PID/maps` is searched for it.
 pub const NAME_PREFIX: &str = "heaplab-recorder-";
+/// The folder of each copy begins so. It does not contain [`NAME_PREFIX`]: the empty object in it is no recorder.
+const FOLDER_PREFIX: &str = "recorder-";
+/// The name of the empty object in that folder.
+const EMPTY_NAME: &str = "empty-32-bit.so";
+/// What `$PLATFORM` may be in programs that can load the recorder.
+const PLATFORMS: &[&str] = if cfg!(target_arch = "aarch64") { &["aarch64"] } else { &["x86_64", "haswell", "xeon_phi"] };
+/// What it may be in 32-bit ones.
+const PLATFORMS_32: &[&str] = if cfg!(target_arch = "aarch64") { &[] } else { &["i386", "i486", "i586", "i686"] };
 
-/// Returns the path of a copy of the preload object.
+/// Returns the path of a copy of the preload object, as `LD_PRELOAD` should name it.
 pub fn place(spool: &Path) -> Result<PathBuf, RecordError> {
-    let name = format!("{NAME_PREFIX}{:08x}.so", crc32fast::hash(PRELOAD));
-    candidates(spool)
+    let hash = crc32fast::hash(&[PRELOAD, &empty32::object()].concat());
+    let (inside, name) = (format!("{FOLDER_PREFIX}{hash:08x}"), format!("{NAME_PREFIX}{hash:08x}.so"));
+    let folder = candidates(spool)
         .into_iter()
         .filter(|folder| !folder.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n".contains(byte)))
-        .find_map(|folder| copy_in(&folder, &name))
+        .find_map(|folder| copy_in(&folder, &inside, &name))
         .ok_or_else(|| RecordError::Io {
             what: "no folder could take the recorder (it needs one that allows execution, without spaces, colons or dollars in its path), not even",
             path: spool.to_owned(),
             source: std::io::ErrorKind::PermissionDenied.into(),
-        })
+        })?;
+    // Where the kernel says nothing or something else, 64-bit programs would miss it; then it is named by its plain path.
+    let expands = platform().is_some_and(|word| PLATFORMS.iter().any(|known| known.as_bytes() == word));
+    Ok(if expands { folder.join("$PLATFORM").join(name) } else { folder.join(name) })
+}
+
+/// The kernel's word for this machine, as it tells every program that it starts.
+fn platform() -> Option<Vec<u8>> {
+    // SAFETY: getauxval has no preconditions.
+    let word = unsafe { libc::getauxval(libc::AT_PLATFORM) } as *const std::ffi::c_char;
+    // SAFETY: where AT_PLATFORM is there, it is the address of a string that the kernel put above the stack, ended by a zero, and that
+    // stays for as long as the process runs.
+    (!word.is_null()).then(|| unsafe { std::ffi::CStr::from_ptr(word) }.to_bytes().to_vec())
 }
 
 fn candidates(spool: &Path) -> Vec<PathBuf> {
@@ -49,16 +79,14 @@ fn candidates(spool: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The copy in `folder`, made if need be; `None` where that folder will not do.
-fn copy_in(folder: &Path, name: &str) -> Option<PathBuf> {
+/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that folder will not do.
+fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
     let _ = DirBuilder::new().recursive(true).mode(0o755).create(folder);
-    let metadata = fs::symlink_metadata(folder).ok()?;
     // In a shared place somebody else may have made it first: what they may write must not be loaded.
-    if !metadata.is_dir() || metadata.uid() != rustix::process::geteuid().as_raw() || metadata.mode() & 0o022 != 0 {
+    if !is_ours(folder) {
         return None;
     }
     let no_exec = rustix::fs::statvfs(folder).ok()?.f_flag.contains(rustix::fs::StatVfsMountFlags::NOEXEC);
-    let path = folder.join(name);
     if no_exec {
         return None;
     }
@@ -67,22 +95,66 @@ fn copy_in(folder: &Path, name: &str) -> Option<PathBuf> {
     let locked = rustix::fs::flock(&place, rustix::fs::FlockOperation::LockExclusive).is_ok();
     let now = SystemTime::now();
     if locked {
-        stale::remove(folder, name, now);
+        stale::remove(folder, inside, now);
     }
-    if fs::read(&path).is_ok_and(|bytes| bytes == PRELOAD) {
-        let _ = File::open(&path).and_then(|file| file.set_modified(now));
-        return Some(path);
+    let copies = folder.join(inside);
+    make_folder(&copies)?;
+    write_whole(&copies.join(name), PRELOAD)?;
+    write_whole(&copies.join(EMPTY_NAME), &empty32::object())?;
+    let words = PLATFORMS.iter().map(|word| (word, name)).chain(PLATFORMS_32.iter().map(|word| (word, EMPTY_NAME)));
+    for (word, meant) in words {
+        let holder = copies.join(word);
+        make_folder(&holder)?;
+        link(&holder.join(name), &Path::new("..").join(meant))?;
     }
-    let temporary = folder.join(format!("{name}.{}", std::process::id()));
+    let _ = File::open(&copies).and_then(|file| file.set_modified(now));
+    Some(copies)
+}
+
+/// Whether it is a folder that only this user may write to.
+fn is_ours(folder: &Path) -> bool {
+    fs::symlink_metadata(folder)
+        .is_ok_and(|metadata| metadata.is_dir() && metadata.uid() == rustix::process::geteuid().as_raw() && metadata.mode() & 0o022 == 0)
+}
+
+/// Makes a folder that others may look into, whatever the umask is, if it is not there.
+fn make_folder(folder: &Path) -> Option<()> {
+    if DirBuilder::new().mode(0o755).create(folder).is_ok() {
+        fs::set_permissions(folder, fs::Permissions::from_mode(0o755)).ok()?;
+    }
+    is_ours(folder).then_some(())
+}
+
+/// Makes `path` a file of these bytes, if it is not; never a part of them.
+fn write_whole(path: &Path, bytes: &[u8]) -> Option<()> {
+    if fs::read(path).is_ok_and(|there| there == bytes) {
+        return Some(());
+    }
+    let temporary = path.with_extension(std::process::id().to_string());
     let mut file = File::options().write(true).create(true).truncate(true).mode(0o755).open(&temporary).ok()?;
     let written = file
-        .write_all(PRELOAD)
+        .write_all(bytes)
         .and_then(|()| file.set_permissions(fs::Permissions::from_mode(0o755)))
-        .and_then(|()| fs::rename(&temporary, &path));
+        .and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
-    written.ok().map(|()| path)
+    written.ok()
+}
+
+/// Makes `path` a link to `meant`, if it is not.
+fn link(path: &Path, meant: &Path) -> Option<()> {
+    let is_there = || fs::read_link(path).is_ok_and(|there| there == meant);
+    if is_there() {
+        return Some(());
+    }
+    let temporary = path.with_extension(std::process::id().to_string());
+    let _ = fs::remove_file(&temporary);
+    let linked = std::os::unix::fs::symlink(meant, &temporary).and_then(|()| fs::rename(&temporary, path));
+    if linked.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    linked.ok()
 }
 
 /// The value of `LD_PRELOAD` that loads `object` before whatever `existing` names.
@@ -109,13 +181,34 @@ mod tests {
     #[test]
     fn the_copy_is_whole_and_made_once() {
         let folder = tempfile::tempdir().unwrap();
-        let inside = folder.path().join("cache");
-        let first = copy_in(&inside, "x.so").unwrap();
-        assert_eq!(fs::read(&first).unwrap(), PRELOAD);
-        fs::write(&first, b"damaged").unwrap();
-        assert_eq!(copy_in(&inside, "x.so"), Some(first.clone()));
-        assert_eq!(fs::read(&first).unwrap(), PRELOAD);
-        fs::set_permissions(&inside, fs::Permissions::from_mode(0o777)).unwrap();
-        assert_eq!(copy_in(&inside, "x.so"), None, "others may write there");
+        let cache = folder.path().join("cache");
+        let copies = copy_in(&cache, "recorder-x", "x.so").unwrap();
+        let whole = || {
+            for word in PLATFORMS.iter().chain(&["."]) {
+                assert_eq!(fs::read(copies.join(word).join("x.so")).unwrap(), PRELOAD, "{word}");
+            }
+            for word in PLATFORMS_32 {
+                assert_eq!(fs::read(copies.join(word).join("x.so")).unwrap(), empty32::object(), "{word}");
+            }
+        };
+        whole();
+        fs::write(copies.join("x.so"), b"damaged").unwrap();
+        fs::write(copies.join(EMPTY_NAME), b"").unwrap();
+        let linked = copies.join(PLATFORMS[0]).join("x.so");
+        fs::remove_file(&linked).unwrap();
+        fs::write(&linked, b"no link").unwrap();
+        assert_eq!(copy_in(&cache, "recorder-x", "x.so"), Some(copies.clone()));
+        whole();
+        fs::set_permissions(&cache, fs::Permissions::from_mode(0o777)).unwrap();
+        assert_eq!(copy_in(&cache, "recorder-x", "x.so"), None, "others may write there");
+    }
+
+    #[test]
+    fn the_platform_of_this_machine_is_known() {
+        let Some(word) = platform() else {
+            eprintln!("skipped: this kernel does not say one");
+            return;
+        };
+        assert!(PLATFORMS.iter().any(|known| known.as_bytes() == word), "{}", word.escape_ascii());
     }
 }

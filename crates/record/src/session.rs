@@ -378,7 +378,7 @@ impl Session<'_> {
             return;
         }
         let reason = String::from(
-            "ran without the recorder (it is static, has another C library, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
+            "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
         );
         let note = Note::Unrecorded { pid, executable: name.clone(), reason: reason.clone() };
         self.unrecorded.push(Unrecorded { pid, executable: PathBuf::from(name), reason });

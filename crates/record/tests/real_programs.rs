@@ -194,6 +194,83 @@ fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
     }
 }
 
+/// Whether the kernel says AT_PLATFORM, as Linux does: without it, the recorder is named by its plain path.
+fn programs_are_told_apart() -> bool {
+    let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let is_there = auxiliary.chunks_exact(16).any(|pair| pair[..8] == libc::AT_PLATFORM.to_ne_bytes());
+    if !is_there {
+        eprintln!("skipped: this kernel does not say what platform it is");
+    }
+    is_there
+}
+
+/// musl's dynamic linker would end a program over the recorder, a 32-bit one would complain. What they print and how they end is as
+/// it is unrecorded, through a file each, and the program that started them is recorded.
+#[test]
+fn children_that_cannot_load_the_recorder_run_as_they_would() {
+    if !programs_are_told_apart() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (compiler, flags)) in [("musl-gcc", &[][..]), ("cc", &["-m32"][..]), ("cc", &["-static"][..])].into_iter().enumerate() {
+        let inside = folder.path().join(number.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let Some(program) = compile(&inside, "small", compiler, flags) else { continue };
+        let Some(leaf) = compile(&inside, "counting", "cc", &[]) else { return };
+        let script = "\"$0\" > \"$2/out\" 2> \"$2/err\"; echo $? >> \"$2/out\"; \"$1\" \"$2/counts\" 1000; exit 9";
+        let printed = || (std::fs::read_to_string(inside.join("out")).unwrap(), std::fs::read_to_string(inside.join("err")).unwrap());
+        let plain = Command::new("sh").arg("-c").arg(script).args([&program, &leaf, &inside]).status().unwrap();
+        let unrecorded = printed();
+        assert_eq!(unrecorded, ("to standard output\n7\n".into(), "to standard error\n".into()));
+        std::fs::remove_file(inside.join("counts")).unwrap();
+        let recording = record(&options(&inside, &[&"sh", &"-c", &script, &program, &leaf, &inside]));
+        assert_eq!(printed(), unrecorded, "{compiler} {flags:?}");
+        assert_eq!((recording.recorded.status, plain.code()), (Some(plain), Some(9)));
+        assert_eq!(counted_events(&recording.events)[..], counted(&inside.join("counts"))[..5]);
+        assert_eq!((&recording.meta.cut, recording.tables.processes[0].ended), (&None, Ended::Exited(9)));
+        assert_eq!(
+            recording.tables.processes.len(),
+            2,
+            "the shell and the one that can be recorded, which are {:?}",
+            recording.tables.processes
+        );
+    }
+}
+
+/// One that runs long enough to be looked at is told with the reason.
+#[test]
+fn children_that_cannot_load_the_recorder_are_told_with_the_reason() {
+    if !programs_are_told_apart() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    for (number, (compiler, flags, why)) in [("musl-gcc", &[][..], "musl"), ("cc", &["-m32"][..], "32-bit")].into_iter().enumerate() {
+        let inside = folder.path().join(number.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let Some(program) = compile(&inside, "waits", compiler, flags) else { continue };
+        // Its standard input ends when heaplab has looked around a few times since it began.
+        let (fifo, ready) = (inside.join("fifo"), inside.join("ready"));
+        assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
+        let mut kept = Some(std::fs::File::options().read(true).write(true).open(&fifo).unwrap());
+        let options = options(&inside, &[&"sh", &"-c", &"\"$0\" < \"$1\" > \"$2\"; exit 4", &program, &fifo, &ready]);
+        let (mut since, mut looks) = (None, 0);
+        let recorded = session::record(&options, &mut |_| {
+            if std::fs::metadata(&ready).is_ok_and(|ready| ready.len() > 0) {
+                looks += 1;
+                let since: &mut Instant = since.get_or_insert_with(Instant::now);
+                if looks > 10 && since.elapsed() > Duration::from_secs(2) {
+                    kept = None;
+                }
+            }
+        })
+        .unwrap();
+        assert_eq!(recorded.status.and_then(|status| status.code()), Some(4));
+        assert_eq!(recorded.unrecorded.len(), 1, "{recorded:?}");
+        let reason = &recorded.unrecorded[0].reason;
+        assert!(reason.contains(why) && !reason.contains("static"), "{reason}");
+    }
+}
+
 #[test]
 fn a_cleaned_environment_is_noticed() {
     let folder = tempfile::tempdir().unwrap();

@@ -4,9 +4,9 @@
 //! `/proc` shows: where containers share the cache, one of another pid namespace is not seen, and the week is all that protects it. A process
 //! that was started under it has one or the other for as long as it can start another. Whoever places a copy sets its time of
 //! modification while holding the folder's lock, and copies are removed under that lock alone, so that none goes away between
-//! being placed and being loaded. What stays is bounded by the builds that were used within a week.
+//! being placed and being loaded. A copy is a folder; one that an older heaplab left is a file. What stays is bounded by the builds that were used within a week.
 
-use super::NAME_PREFIX;
+use super::{FOLDER_PREFIX, NAME_PREFIX};
 use crate::proc_fs;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
@@ -21,7 +21,8 @@ pub fn remove(folder: &Path, own: &str, now: SystemTime) {
     let Ok(entries) = fs::read_dir(folder) else { return };
     for entry in entries.flatten() {
         let name = entry.file_name();
-        let is_copy = name.as_bytes().starts_with(NAME_PREFIX.as_bytes()) && name.as_bytes() != own.as_bytes();
+        let begins = |prefix: &str| name.as_bytes().starts_with(prefix.as_bytes());
+        let is_copy = (begins(NAME_PREFIX) || begins(FOLDER_PREFIX)) && name.as_bytes() != own.as_bytes();
         let is_old = || {
             entry
                 .metadata()
@@ -30,12 +31,13 @@ pub fn remove(folder: &Path, own: &str, now: SystemTime) {
         };
         if is_copy && is_old() && !in_use(name.as_bytes()) {
             // A copy that cannot be removed does no harm.
-            let _ = fs::remove_file(entry.path());
+            let path = entry.path();
+            let _ = if path.is_dir() { fs::remove_dir_all(path) } else { fs::remove_file(path) };
         }
     }
 }
 
-/// Whether a process has the file mapped or preloads it into what it starts. One that may not be looked into is taken to do neither:
+/// Whether a process has the file, or one in the folder, mapped or preloads it into what it starts. One that may not be looked into is taken to do neither:
 /// if it does, what it starts runs with a line of the dynamic linker's on its standard error.
 fn in_use(name: &[u8]) -> bool {
     proc_fs::all().into_iter().any(|pid| {
@@ -52,17 +54,24 @@ mod tests {
     #[test]
     fn only_what_nothing_wants_is_removed() {
         let folder = tempfile::tempdir().unwrap();
-        let names = ["own.so", "old.so", "named.so", "fresh.so"].map(|name| format!("{NAME_PREFIX}{name}"));
+        let names = ["own", "old", "named", "fresh"].map(|name| format!("{FOLDER_PREFIX}{name}"));
+        let old_file = format!("{NAME_PREFIX}old.so");
         let old = SystemTime::now() - UNUSED - Duration::from_secs(60);
-        for name in names.iter().map(String::as_str).chain(["thesis.txt"]) {
+        for name in &names {
+            fs::create_dir(folder.path().join(name)).unwrap();
+            fs::write(folder.path().join(name).join("x.so"), "x").unwrap();
+        }
+        for name in [&old_file, "thesis.txt"] {
             fs::write(folder.path().join(name), "x").unwrap();
+        }
+        for name in names.iter().map(String::as_str).chain([old_file.as_str(), "thesis.txt"]) {
             let file = fs::File::open(folder.path().join(name)).unwrap();
-            file.set_modified(if name.ends_with("fresh.so") { SystemTime::now() } else { old }).unwrap();
+            file.set_modified(if name.ends_with("fresh") { SystemTime::now() } else { old }).unwrap();
         }
         // A program that does not load it, but whose children would.
         let mut child = Command::new("sleep")
             .arg("60")
-            .env("LD_PRELOAD", folder.path().join(&names[2]))
+            .env("LD_PRELOAD", folder.path().join(&names[2]).join("$PLATFORM/x.so"))
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
