@@ -67,6 +67,31 @@ fn sqlites_requests_of_4104_and_1032_bytes_are_found_by_themselves() {
 }
 
 #[test]
+fn moves_that_a_trace_does_not_say_are_not_counted_as_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |arguments: &[&str]| {
+        let output = heaplab(folder.path(), arguments);
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let moved = |name: &str, trace: &str| {
+        std::fs::write(folder.path().join("trace.log"), trace).unwrap();
+        run(&["import", "trace.log", "-o", name]);
+        let document: serde_json::Value = serde_json::from_str(&run(&["report", name, "--json"])).unwrap();
+        let totals = &document["profile"]["totals"];
+        let page = run(&["report", name, "--html", "-"]);
+        let said = |field: &str| page.contains(&format!("\"moved_reallocations\":{field}"));
+        (run(&["report", name]), totals["moved_reallocations"].clone(), totals["moved_bytes"].clone(), (said("null"), said("1")))
+    };
+    let (text, count, bytes, page) = moved("slots.heaplab", "1 1 malloc(32)=#1\n1 1 realloc(#1,64)=#1\n1 1 free(#1)\n");
+    assert!(text.contains("1 reallocation (moves are not known)"), "{text}");
+    assert_eq!((count, bytes, page), (serde_json::Value::Null, serde_json::Value::Null, (true, false)));
+    let (text, count, bytes, page) = moved("raw.heaplab", "1 1 malloc(32)=0x10\n1 1 realloc(0x10,64)=0x90\n1 1 free(0x90)\n");
+    assert!(text.contains("1 reallocation (1 moved, 32 bytes copied)"), "{text}");
+    assert_eq!((count, bytes, page), (1.into(), 32.into(), (false, true)));
+}
+
+#[test]
 fn a_wrong_command_line_is_2_and_a_missing_recording_is_1() {
     let folder = tempfile::tempdir().unwrap();
     let missing = heaplab(folder.path(), &["report", "nothing.heaplab"]);

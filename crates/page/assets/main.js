@@ -46,7 +46,8 @@ function figures() {
       totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of requested`),
     figure('Resident, largest', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : 'all memory of the process'),
     figure('Asked for in all', bytesNode(totals.requested_bytes), plural(totals.allocations, 'allocation')),
-    figure('Reallocations', formatCount(totals.reallocations), `${formatCount(totals.moved_reallocations)} moved`),
+    figure('Reallocations', formatCount(totals.reallocations),
+      totals.moved_reallocations === null ? 'moves not known' : `${formatCount(totals.moved_reallocations)} moved`),
     figure('Live at the end', bytesNode(totals.end_bytes), plural(totals.end_objects, 'object')),
   ];
   byId('figures').replaceChildren(...items);

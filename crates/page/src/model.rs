@@ -121,8 +121,8 @@ pub struct Totals {
     pub frees: u64,
     /// Reallocations.
     pub reallocations: u64,
-    /// Of these, how many moved the object.
-    pub moved_reallocations: u64,
+    /// Of these, how many moved the object; `None`: not known.
+    pub moved_reallocations: Option<u64>,
     /// Bytes asked for over the whole run.
     pub requested_bytes: u64,
     /// Requests that the allocator refused.

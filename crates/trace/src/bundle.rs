@@ -91,6 +91,9 @@ pub struct Meta {
     /// Rows in `chunks.parquet`; 0: there is no such file.
     #[serde(skip_serializing_if = "is_zero")]
     pub chunks: u64,
+    /// Some reallocations may have moved their object, which the trace did not say: the events' `moved` is the least that is known.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub moves_unknown: bool,
     /// Length of the recording.
     pub duration_ns: u64,
     /// When it began, seconds since 1970 UTC; 0: not known.

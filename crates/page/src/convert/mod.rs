@@ -109,7 +109,7 @@ fn totals(sources: &Sources<'_>) -> model::Totals {
         allocations: profile.totals.allocations,
         frees: profile.totals.frees,
         reallocations: profile.totals.reallocations,
-        moved_reallocations: profile.totals.moved_reallocations,
+        moved_reallocations: (!sources.meta.moves_unknown).then_some(profile.totals.moved_reallocations),
         requested_bytes: profile.totals.requested_bytes,
         failed_requests: profile.totals.failed_requests,
         peak_bytes: profile.peak.live.bytes,

@@ -157,7 +157,8 @@ impl<'s, S: EventSink> Book<'s, S> {
         match new {
             None => event.flags = event.flags.with(Flags::FAILED),
             Some(_) if request.size > SIZE_MAX => return self.bounded(request, line),
-            Some(new) if new == old => {}
+            // A name that is no address stays where its object moves.
+            Some(new) if new == old => self.out.meta.moves_unknown |= request.address == 0,
             Some(new) => {
                 self.live.remove(&(who.process, old));
                 if let Some(stale) = self.live.insert((who.process, new), object) {
@@ -170,6 +171,8 @@ impl<'s, S: EventSink> Book<'s, S> {
                 }
                 if request.address != 0 {
                     event.flags = event.flags.with(Flags::MOVED);
+                } else {
+                    self.out.meta.moves_unknown = true;
                 }
             }
         }

@@ -110,10 +110,20 @@ fn the_readme_example_of_logalloc_raw_and_munged() {
             (Op::Free, 0, 0, 0, none),
         ]
     };
-    assert_eq!(brief(&imported(raw.as_bytes(), false).unwrap().0), expected(Flags::MOVED));
+    let (events, done) = imported(raw.as_bytes(), false).unwrap();
+    assert_eq!((brief(&events), done.meta.moves_unknown), (expected(Flags::MOVED), false));
     let (events, done) = imported(munged.as_bytes(), false).unwrap();
+    assert!(done.meta.moves_unknown, "a slot says nothing of where its object lies");
     assert_eq!(brief(&events), expected(none));
     assert_eq!((done.tables.marks.len(), done.tables.processes[0].pid, done.tables.threads[0].tid), (1, 1, 1));
+}
+
+#[test]
+fn what_reallocates_nothing_leaves_no_move_unknown() {
+    let header = "# heap-replay-text 1\n";
+    let unknown = |lines: &str| imported(format!("{header}{lines}").as_bytes(), false).unwrap().1.meta.moves_unknown;
+    assert!(unknown("a 8 1 1\nr 1 16 1 1\n"));
+    assert!(!unknown("a 8 1 1\nf 1 1\n"));
 }
 
 #[test]

@@ -23,7 +23,7 @@ struct Document<'a> {
     process: Option<u32>,
     processes: &'a [Process],
     process_peaks: &'a [ProcessPeak],
-    profile: &'a Profile,
+    profile: ProfileShown<'a>,
     findings: Value,
     moments: &'a Shown,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,6 +33,30 @@ struct Document<'a> {
     stacks: &'a [StackNode],
     frames: &'a [Frame],
     modules: &'a [Module],
+}
+
+/// The profile as it is, or without what would be said of moves where they are not known.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum ProfileShown<'a> {
+    Whole(&'a Profile),
+    WithoutMoves(Value),
+}
+
+/// Sets what is counted of moves to null, wherever it stands.
+fn forget_moves(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for (name, field) in fields {
+                match name.as_str() {
+                    "moved_reallocations" | "moved_bytes" | "copied_moved_bytes" => *field = Value::Null,
+                    _ => forget_moves(field),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_moves),
+        _ => {}
+    }
 }
 
 /// The document.
@@ -50,6 +74,14 @@ pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown, metaspaces:
             share["frames"] = json!(labels);
         }
     }
+    let profile = if bundle.meta().moves_unknown {
+        let mut profile = serde_json::to_value(&analysis.profile).context("cannot write the profile as JSON")?;
+        forget_moves(&mut profile);
+        forget_moves(&mut findings);
+        ProfileShown::WithoutMoves(profile)
+    } else {
+        ProfileShown::Whole(&analysis.profile)
+    };
     let document = Document {
         format: "heaplab-report",
         version: VERSION,
@@ -58,7 +90,7 @@ pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown, metaspaces:
         process: analysis.process,
         processes: &tables.processes,
         process_peaks: &analysis.peaks,
-        profile: &analysis.profile,
+        profile,
         findings,
         moments: shown,
         metaspace: if let [one] = metaspaces { Some(&one.report) } else { None },

@@ -33,7 +33,7 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
     let mut paint = Paint::new(look.width, look.colour);
     header(&mut paint, bundle, analysis);
     warnings(&mut paint, bundle, analysis);
-    live(&mut paint, analysis);
+    live(&mut paint, analysis, bundle.meta().moves_unknown);
     places::marks(&mut paint, bundle.tables(), &analysis.profile, look.top);
     if analysis.profile.totals.requests == 0 {
         paint.line("");
@@ -131,7 +131,7 @@ fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
 }
 
-fn live(paint: &mut Paint, analysis: &Analysis) {
+fn live(paint: &mut Paint, analysis: &Analysis, moves_unknown: bool) {
     let profile = &analysis.profile;
     let (peak, end, totals) = (&profile.peak, &profile.end, &profile.totals);
     paint.heading("Live memory");
@@ -150,7 +150,9 @@ fn live(paint: &mut Paint, analysis: &Analysis) {
         ),
     );
     sparkline(paint, &profile.timeline);
-    let moved = if totals.reallocations > 0 {
+    let moved = if totals.reallocations > 0 && moves_unknown {
+        format!(", {} (moves are not known)", plural(totals.reallocations, "reallocation"))
+    } else if totals.reallocations > 0 {
         format!(
             ", {} ({} moved, {} copied)",
             plural(totals.reallocations, "reallocation"),
