@@ -70,12 +70,19 @@ impl Embedder for Minified {
     }
 }
 
+/// Runs of each, of which the shortest counts: what else the machine does only makes them longer.
+const RUNS: usize = 3;
+
 /// Generation with both fixes, without one of them, and with neither.
 pub fn switched() -> Result<String> {
     let run = |hash, positions| -> Result<Duration> {
-        let mut heap = Minified { source: FUNCTION_SOURCE.repeat(FUNCTIONS as usize).into_bytes() };
-        let options = Options { hash, positions, names_in_generation: true };
-        Ok(generate(&mut heap, std::io::sink(), options)?.1.generation())
+        let mut shortest = Duration::MAX;
+        for _ in 0..RUNS {
+            let mut heap = Minified { source: FUNCTION_SOURCE.repeat(FUNCTIONS as usize).into_bytes() };
+            let options = Options { hash, positions, names_in_generation: true };
+            shortest = shortest.min(generate(&mut heap, std::io::sink(), options)?.1.generation());
+        }
+        Ok(shortest)
     };
     let neither = run(Hash::V8Original, Positions::PerFunction)?;
     let hash_alone = run(Hash::V8Shifted, Positions::PerFunction)?;
