@@ -31,6 +31,7 @@
 //! assert!(report.file.is_some(), "{:?}", report.notes);
 //! ```
 
+mod abbreviations;
 mod demangle;
 mod error;
 mod image;

@@ -5,12 +5,16 @@
 
 use crate::{
     Image, SymbolError,
+    abbreviations::Bounds,
     demangle::{cut, demangle},
     image::Slice,
     split::{self, SplitUnit, SplitUnits},
     symbol_table::SymbolTable,
 };
-use addr2line::{Context, gimli};
+use addr2line::{
+    Context,
+    gimli::{self, Reader, Section},
+};
 use std::{collections::BTreeMap, ops::Range, sync::Arc};
 
 /// Longest source path kept, in bytes (Linux's own limit).
@@ -137,9 +141,16 @@ impl<'a> Resolver<'a> {
 }
 
 fn sections<'a>(file: &'a Image, alternate: Option<&'a Image>) -> Result<gimli::Dwarf<Slice<'a>>, SymbolError> {
-    let mut dwarf = file.dwarf()?;
+    let bounded = |file: &'a Image| {
+        let mut dwarf = file.dwarf()?;
+        Bounds::new(dwarf.debug_abbrev.reader().len()).check(&dwarf)?;
+        // A table that several units share is read once.
+        dwarf.populate_abbreviations_cache(gimli::AbbreviationsCacheStrategy::Duplicates);
+        Ok(dwarf)
+    };
+    let mut dwarf = bounded(file)?;
     if let Some(alternate) = alternate {
-        dwarf.set_sup(alternate.dwarf()?);
+        dwarf.set_sup(bounded(alternate)?);
     }
     Ok(dwarf)
 }

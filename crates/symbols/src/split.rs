@@ -8,7 +8,7 @@
 //! A `.dwo` file may hold other units too (types, or several units after link-time optimisation), and addr2line takes the
 //! first one; therefore it is shown the one that is meant, and nothing else.
 
-use crate::{Image, SymbolError, image::Slice};
+use crate::{Image, SymbolError, abbreviations::Bounds, image::Slice};
 use addr2line::gimli::{
     self, Abbreviations, AttributeValue, DebugInfo, DebugInfoOffset, Dwarf, DwoId, Reader, Section, UnitHeader, UnitType, constants,
 };
@@ -191,6 +191,7 @@ pub(crate) fn units<'a>(file: &'a Image, ids: &[u64], parent: &Dwarf<Slice<'a>>)
     let index = file.split_index();
     let (package, (sections, parts)) = (file.package()?, file.split_dwarf()?);
     let mut found = Vec::new();
+    let mut bounds = Bounds::new(sections.debug_abbrev.reader().len());
     for id in ids {
         let Some(place) = index.find(*id)? else { continue };
         let mut dwarf = if index.is_package {
@@ -204,6 +205,7 @@ pub(crate) fn units<'a>(file: &'a Image, ids: &[u64], parent: &Dwarf<Slice<'a>>)
         let mut unit = *dwarf.debug_info.reader();
         unit.skip(place.start).and_then(|()| unit.truncate(place.bytes)).map_err(damaged)?;
         dwarf.debug_info = DebugInfo::from(unit);
+        bounds.check(&dwarf)?;
         found.push((*id, dwarf));
     }
     Ok(found)

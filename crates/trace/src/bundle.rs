@@ -54,6 +54,10 @@ macro_rules! array {
 pub const FILES: [&str; 10] = with_bundle_files!(array);
 /// The first of [`FILES`], by which a folder is known for a bundle.
 pub const META_FILE: &str = FILES[0];
+/// What follows the name of a bundle that is set aside, and comes before the number of the process that replaces it.
+const SET_ASIDE: &str = ".replaced-";
+/// Folders that writers of one number may have left beside a bundle.
+const FOLDERS_LEFT_MAX: u32 = 1000;
 /// The second of [`FILES`].
 pub const EVENTS_FILE: &str = FILES[1];
 
@@ -94,6 +98,9 @@ pub struct Meta {
     /// Some reallocations may have moved their object, which the trace did not say: the events' `moved` is the least that is known.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub moves_unknown: bool,
+    /// Lines of an imported trace are missing between others; `losses` says how much at the least.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub gaps: bool,
     /// Length of the recording.
     pub duration_ns: u64,
     /// When it began, seconds since 1970 UTC; 0: not known.
@@ -124,6 +131,13 @@ pub struct Bundle {
 impl Bundle {
     /// Reads `meta.json` and the tables.
     pub fn open(path: &Path) -> Result<Bundle, TraceError> {
+        if path.symlink_metadata().is_err()
+            && let Some(old) = set_aside(path)
+        {
+            let text = format!("it was being replaced when heaplab was ended, and is {} now: give it its name back", old.display());
+            let source = std::io::Error::new(std::io::ErrorKind::NotFound, text);
+            return Err(TraceError::Io { path: path.into(), action: "open", source });
+        }
         let meta = read_meta(&path.join(META_FILE))?;
         let tables = tables_codec::read_all(path, meta.chunks)?;
         Ok(Bundle { path: path.into(), meta, tables })
@@ -266,8 +280,7 @@ impl BundleWriter {
     }
 
     fn begin(path: &Path, replaces: bool) -> Result<BundleWriter, TraceError> {
-        let folder = Unfinished(hidden_name(path, "unfinished")?);
-        fs::create_dir(&folder.0).map_err(TraceError::io(&folder.0, "create the folder"))?;
+        let folder = begin_folder(path)?;
         let file = folder.0.join(EVENTS_FILE);
         let out = File::create_new(&file).map_err(TraceError::io(&file, "create"))?;
         let events = EventWriter::new(BufWriter::new(out)).map_err(TraceError::io(&file, "write"))?;
@@ -320,6 +333,22 @@ pub fn may_be_replaced(path: &Path) -> bool {
     path.join(META_FILE).exists() || is_empty()
 }
 
+/// A new hidden folder beside `path`. A process of this number may have left one (in a container all may have the same), or be writing
+/// to it in another container: then the next name is taken.
+fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
+    let mut hidden = hidden_name(path, "unfinished")?;
+    for more in 1.. {
+        match fs::create_dir(&hidden) {
+            Ok(()) => break,
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && more < FOLDERS_LEFT_MAX => {
+                hidden = hidden_name(path, &format!("unfinished.{more}"))?;
+            }
+            Err(error) => return Err(TraceError::io(&hidden, "create the folder")(error)),
+        }
+    }
+    Ok(Unfinished(hidden))
+}
+
 /// A hidden name beside `path`, with the process's number so that two writers do not meet.
 fn hidden_name(path: &Path, what: &str) -> Result<PathBuf, TraceError> {
     let nameless = || std::io::Error::new(std::io::ErrorKind::InvalidInput, "the path ends in no name");
@@ -341,15 +370,37 @@ fn rename_finished(from: &Path, to: &Path, replaces: bool) -> Result<(), TraceEr
     if !may_be_replaced(to) {
         return Err(not_a_bundle(to));
     }
-    let old = hidden_name(to, "replaced")?;
-    // One that an earlier process of this number left behind is nobody's.
-    let _ = fs::remove_dir_all(&old);
+    // In one step, so that the name is never without one of the two, whatever ends this process.
+    let exchanged = rustix::fs::renameat_with(rustix::fs::CWD, from, rustix::fs::CWD, to, rustix::fs::RenameFlags::EXCHANGE);
+    let old = if exchanged.is_ok() { from.to_owned() } else { replace_in_two_steps(from, to)? };
+    fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
+}
+
+/// Where the file system cannot exchange two names. Between the steps the old bundle has the name that is given back, which is not hidden:
+/// should this process end there, [`Bundle::open`] says where the bundle is.
+fn replace_in_two_steps(from: &Path, to: &Path) -> Result<PathBuf, TraceError> {
+    let mut name = to.file_name().unwrap_or_default().to_owned();
+    name.push(format!("{SET_ASIDE}{}", std::process::id()));
+    let old = to.with_file_name(name);
+    // One that an earlier process of this number left behind would be replaced again.
+    if old.symlink_metadata().is_ok() && may_be_replaced(&old) {
+        let _ = fs::remove_dir_all(&old);
+    }
     fs::rename(to, &old).map_err(TraceError::io(to, "set aside the old bundle"))?;
-    name().inspect_err(|_| {
-        // Back to where it was; where even that fails, it stays under its hidden name.
+    fs::rename(from, to).map_err(TraceError::io(to, "give what is finished its name")).inspect_err(|_| {
+        // Back to where it was; where even that fails, it stays where it is.
         let _ = fs::rename(&old, to);
     })?;
-    fs::remove_dir_all(&old).map_err(TraceError::io(&old, "remove the bundle that was replaced"))
+    Ok(old)
+}
+
+/// A bundle that was to be replaced at `path`, which is not there, because who replaced it was ended on the way.
+fn set_aside(path: &Path) -> Option<PathBuf> {
+    let prefix = [path.file_name()?.as_encoded_bytes(), SET_ASIDE.as_bytes()].concat();
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let entries = fs::read_dir(folder).ok()?.flatten();
+    let mut candidates = entries.filter(|entry| entry.file_name().as_encoded_bytes().starts_with(&prefix)).map(|entry| entry.path());
+    candidates.find(|candidate| candidate.join(META_FILE).exists())
 }
 
 fn not_a_bundle(path: &Path) -> TraceError {

@@ -137,12 +137,22 @@ fn expand<'a>(mut input: impl BufRead + 'a) -> io::Result<Box<dyn BufRead + 'a>>
     if start.starts_with(&[0x28, 0xb5, 0x2f, 0xfd]) {
         let mut decoder = zstd::stream::read::Decoder::with_buffer(Counted { input, taken: 0 })?;
         decoder.window_log_max(27)?;
-        let bounded = Bounded { given: 0, taken: |decoder: &zstd::stream::read::Decoder<'_, Counted<_>>| decoder.get_ref().taken, decoder };
+        let bounded = Bounded {
+            given: 0,
+            unpack: "zstdcat",
+            taken: |decoder: &zstd::stream::read::Decoder<'_, Counted<_>>| decoder.get_ref().taken,
+            decoder,
+        };
         return Ok(Box::new(BufReader::with_capacity(1 << 16, bounded)));
     }
     if start.starts_with(&[0x1f, 0x8b]) {
         let decoder = flate2::bufread::MultiGzDecoder::new(Counted { input, taken: 0 });
-        let bounded = Bounded { given: 0, taken: |decoder: &flate2::bufread::MultiGzDecoder<Counted<_>>| decoder.get_ref().taken, decoder };
+        let bounded = Bounded {
+            given: 0,
+            unpack: "zcat",
+            taken: |decoder: &flate2::bufread::MultiGzDecoder<Counted<_>>| decoder.get_ref().taken,
+            decoder,
+        };
         return Ok(Box::new(BufReader::with_capacity(1 << 16, bounded)));
     }
     Ok(Box::new(input))
@@ -173,16 +183,19 @@ impl<R: BufRead> BufRead for Counted<R> {
     }
 }
 
-/// Ends with an error where a decoder gives far more than it takes.
+/// Ends with an error where a decoder gives far more than it takes, and says where the compressed data is no good.
 struct Bounded<D, T> {
     decoder: D,
+    /// The command that unpacks such files.
+    unpack: &'static str,
     taken: T,
     given: u64,
 }
 
 impl<D: Read, T: Fn(&D) -> u64> Read for Bounded<D, T> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
-        let length = self.decoder.read(out)?;
+        let read = self.decoder.read(out);
+        let length = read.map_err(|error| damaged(&error, (self.taken)(&self.decoder), self.unpack))?;
         self.given += length as u64;
         let taken = (self.taken)(&self.decoder);
         if self.given > 64 << 20 && self.given > taken.saturating_mul(EXPANSION_LIMIT) {
@@ -191,6 +204,17 @@ impl<D: Read, T: Fn(&D) -> u64> Read for Bounded<D, T> {
         }
         Ok(length)
     }
+}
+
+/// What to know of compressed data that cannot be expanded from byte `taken` on.
+fn damaged(error: &io::Error, taken: u64, unpack: &str) -> io::Error {
+    let what = if error.kind() == io::ErrorKind::UnexpectedEof {
+        format!("the compressed data ends in the middle, after {taken} bytes: the file was cut")
+    } else {
+        format!("the compressed data is damaged before its byte {taken}: {error}")
+    };
+    let message = format!("{what}. Fetch it again, or import what there is: {unpack} FILE | head -n -1 | heaplab import - -o BUNDLE");
+    io::Error::new(error.kind(), message)
 }
 
 #[cfg(test)]

@@ -3,6 +3,10 @@
 //! Ids are row numbers. Row 0 of `stacks` is "no stack", row 0 of `arenas` the malloc arena that never dies; the other
 //! tables begin with their first real row.
 
+mod processes;
+
+pub use processes::{process_label, recorded_first};
+
 use crate::StackId;
 use serde::{Deserialize, Serialize};
 
@@ -148,6 +152,8 @@ pub struct Sample {
     pub resident_bytes: u64,
     /// Resident anonymous bytes: what heaps are made of.
     pub resident_anonymous_bytes: u64,
+    /// The most resident bytes that the kernel has counted until then; 0: not known. It forgets nothing between two samples.
+    pub resident_peak_bytes: u64,
     /// Committed bytes where a heap says so; 0: not known.
     pub committed_bytes: u64,
 }
@@ -212,11 +218,15 @@ pub enum ChunkOp {
     Leftover,
     /// Everything that could be uncommitted was asked to be.
     Purge,
+    /// A free chunk was taken for a request, split if it was larger, and went back whole, because it could not be committed.
+    Refused,
+    /// A commit was refused: `bytes` more could have been committed until the size limit, `address` bytes until the threshold for collecting.
+    Limit,
 }
 
 impl ChunkOp {
     /// Every operation with its name in `chunks.parquet`.
-    pub const ALL: [(ChunkOp, &'static str); 12] = [
+    pub const ALL: [(ChunkOp, &'static str); 14] = [
         (ChunkOp::Granule, "granule"),
         (ChunkOp::Node, "node"),
         (ChunkOp::ClassNode, "class_node"),
@@ -229,6 +239,8 @@ impl ChunkOp {
         (ChunkOp::Uncommit, "uncommit"),
         (ChunkOp::Leftover, "leftover"),
         (ChunkOp::Purge, "purge"),
+        (ChunkOp::Refused, "refused"),
+        (ChunkOp::Limit, "limit"),
     ];
 
     /// As the file has it.

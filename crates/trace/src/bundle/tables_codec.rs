@@ -68,12 +68,14 @@ const MARKS: [Column; 4] = [
     Column::optional("process", U32, Dictionary),
 ];
 
-const SAMPLES: [Column; 5] = [
+const SAMPLES: [Column; 6] = [
     Column::required("time_ns", I64, Delta),
     Column::required("process", U32, Dictionary),
     Column::required("resident_bytes", U64, Delta),
     Column::required("resident_anonymous_bytes", U64, Delta),
     Column::optional("committed_bytes", U64, Delta),
+    // Bundles written before there was the column have none.
+    Column::optional("resident_peak_bytes", U64, Delta),
 ];
 
 const CHUNKS: [Column; 7] = [
@@ -135,7 +137,8 @@ pub fn write_all(folder: &Path, tables: &Tables) -> Result<(), TraceError> {
         (1, sample) => sample.process.into(),
         (2, sample) => sample.resident_bytes.into(),
         (3, sample) => sample.resident_anonymous_bytes.into(),
-        (_, sample) => unless_zero(sample.committed_bytes),
+        (4, sample) => unless_zero(sample.committed_bytes),
+        (_, sample) => unless_zero(sample.resident_peak_bytes),
     })?;
     if tables.chunks.is_empty() {
         return Ok(());
@@ -356,6 +359,7 @@ fn sample(table: &Rows, row: usize, counts: &Counts) -> Result<Sample, TraceErro
         resident_bytes: table.under(row, 2, ANY)?,
         resident_anonymous_bytes: table.under(row, 3, ANY)?,
         committed_bytes: table.optional(row, 4).unwrap_or(0),
+        resident_peak_bytes: table.optional(row, 5).unwrap_or(0),
     })
 }
 

@@ -40,7 +40,14 @@ pub(super) fn tables() -> Tables {
             Mark { name: "loaded".into(), time_ns: 4, process: None },
             Mark { name: "closed".into(), time_ns: 8, process: Some(1) },
         ],
-        samples: vec![Sample { time_ns: 1, process: 0, resident_bytes: 9, resident_anonymous_bytes: 8, committed_bytes: 0 }],
+        samples: vec![Sample {
+            time_ns: 1,
+            process: 0,
+            resident_bytes: 9,
+            resident_anonymous_bytes: 8,
+            resident_peak_bytes: 10,
+            committed_bytes: 0,
+        }],
         chunks: ChunkOp::ALL
             .iter()
             .map(|(op, _)| ChunkEvent { op: *op, row: 2, time_ns: 7, address: 1 << 47, bytes: 65536, arena: 1, process: 1 })
@@ -256,11 +263,32 @@ fn what_a_process_of_this_number_left_keeps_no_bundle_from_being_replaced() {
     let path = folder.path().join("x.heaplab");
     let replace = || BundleWriter::replace(&path)?.finish(&Tables::default(), Meta::default());
     replace().unwrap();
-    let left = hidden_name(&path, "replaced").unwrap();
+    let left = hidden_name(&path, "unfinished").unwrap();
     fs::create_dir(&left).unwrap();
     fs::write(left.join(META_FILE), "{}").unwrap();
     replace().unwrap();
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "somebody may be writing there");
+}
+
+/// As on a file system that cannot exchange two names.
+#[test]
+fn a_bundle_that_was_set_aside_is_found_by_who_opens_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, new) = (folder.path().join("x.heaplab"), folder.path().join("new"));
+    let named = |program: &str| Meta { program: program.into(), ..Meta::default() };
+    BundleWriter::create(&path).unwrap().finish(&Tables::default(), named("old")).unwrap();
+    BundleWriter::create(&new).unwrap().finish(&Tables::default(), named("new")).unwrap();
+    assert!(replace_in_two_steps(&folder.path().join("not there"), &path).is_err());
+    assert_eq!(Bundle::open(&path).unwrap().meta().program, "old", "it has its name back");
+    let old = replace_in_two_steps(&new, &path).unwrap();
+    assert_eq!(Bundle::open(&path).unwrap().meta().program, "new");
+    // As if it had been ended between the steps.
+    fs::remove_dir_all(&path).unwrap();
+    let error = Bundle::open(&path).unwrap_err().to_string();
+    assert!(error.contains("was being replaced") && error.contains(old.to_str().unwrap()), "{error}");
+    assert_eq!(Bundle::open(&old).unwrap().meta().program, "old");
+    let error = Bundle::open(&folder.path().join("y.heaplab")).unwrap_err().to_string();
+    assert!(!error.contains("replaced"), "{error}");
 }
 
 #[test]
@@ -316,8 +344,10 @@ fn a_bundle_of_format_version_1_is_read() {
     let bundle = Bundle::open(&data("version-1.bundle")).unwrap();
     bundle.verify().unwrap();
     assert_eq!(all(&bundle, Selection::default()), sample());
-    // Chunks came later, without changing the version.
-    assert_eq!(bundle.tables(), &Tables { chunks: Vec::new(), ..tables() });
+    // Chunks and the kernel's peak came later, without changing the version.
+    let mut expected = Tables { chunks: Vec::new(), ..tables() };
+    expected.samples.iter_mut().for_each(|sample| sample.resident_peak_bytes = 0);
+    assert_eq!(bundle.tables(), &expected);
     assert_eq!((bundle.meta().events, bundle.meta().objects, bundle.meta().duration_ns), (20, 5, 190));
 }
 

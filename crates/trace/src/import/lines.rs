@@ -28,7 +28,7 @@ impl<R: BufRead> Lines<R> {
             self.line.clear();
             self.number += 1;
             let mut bounded = (&mut self.input).take(LINE_LIMIT + 1);
-            let length = bounded.read_until(b'\n', &mut self.line).map_err(TraceError::io(&self.path, "read"))?;
+            let length = bounded.read_until(b'\n', &mut self.line).map_err(|error| self.unread(error))?;
             if length == 0 {
                 return Ok(false);
             }
@@ -45,6 +45,11 @@ impl<R: BufRead> Lines<R> {
                 return Ok(true);
             }
         }
+    }
+
+    fn unread(&self, error: std::io::Error) -> TraceError {
+        let placed = std::io::Error::new(error.kind(), format!("line {}: {error}", self.number));
+        TraceError::Io { path: self.path.clone(), action: "read", source: placed }
     }
 
     /// Whether the line ended in a line feed: the last one of a file that was cut does not.

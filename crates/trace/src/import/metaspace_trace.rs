@@ -303,9 +303,10 @@ impl<S: EventSink> Importer<'_, S> {
 }
 
 /// Sets the kinds of loaders from the table that lies beside a trace, `arena,clms,space,kind,...`, a line an arena. Returns how
-/// many arenas it named. `name` is the table's, for messages.
+/// many arenas it named. `name` is the table's, for messages. The table of a whole trace may lie beside a part of it: arenas that the part
+/// does not reach are counted in `losses`.
 pub fn name_kinds(imported: &mut Imported, table: &str, name: &std::path::Path) -> Result<usize, TraceError> {
-    let mut named = 0;
+    let (mut named, mut unreached) = (0, 0);
     for (index, line) in table.lines().enumerate().skip(1) {
         let wrong = |expected: String| TraceError::Malformed {
             path: name.into(),
@@ -317,19 +318,22 @@ pub fn name_kinds(imported: &mut Imported, table: &str, name: &std::path::Path) 
         let (Some(arena), Some(kind)) = (fields[0].parse::<usize>().ok(), fields.get(3)) else {
             return Err(wrong("arena,loader,space,kind,...".into()));
         };
-        let rows = imported.tables.arenas.len();
         let Some(row) = arena.checked_add(1).and_then(|row| imported.tables.arenas.get_mut(row)) else {
-            if imported.meta.cut.is_some() {
-                // Born in what is missing.
-                continue;
-            }
-            return Err(wrong(format!("an arena of the trace, 0 to {}", rows.saturating_sub(2))));
+            unreached += 1;
+            continue;
         };
         if !["boot", "standard", "hidden", "reflection", "micro"].contains(kind) {
             return Err(wrong("boot, standard, hidden, reflection or micro as the kind".into()));
         }
         row.growth_policy = (*kind).into();
         named += 1;
+    }
+    if unreached > 0 {
+        let born = imported.tables.arenas.len().saturating_sub(1);
+        imported.meta.losses.push(format!(
+            "{}: {unreached} of its arenas are not in the trace, which has {born}: the trace was cut, or the table is another's",
+            name.display()
+        ));
     }
     if named + 1 == imported.tables.arenas.len() {
         imported.meta.losses.retain(|loss| loss != KINDS_UNKNOWN);
@@ -452,9 +456,13 @@ mod tests {
     #[test]
     fn a_table_that_is_not_the_trace_s_is_refused() {
         let (_, mut imported) = read(SMALL, false).unwrap();
-        for (line, expected) in [("3,0,n,boot", "0 to 2"), ("x", "arena,loader"), ("0,0,n,odd", "boot, standard")] {
+        for (line, expected) in [("x", "arena,loader"), ("0,0,n,odd", "boot, standard")] {
             let said = name_kinds(&mut imported, &format!("arena\n{line}"), Path::new("t.csv")).unwrap_err().to_string();
             assert!(said.contains("t.csv: line 2") && said.contains(expected), "{said}");
         }
+        // Of a trace that ends between two lines nothing else says that it was cut.
+        assert_eq!(name_kinds(&mut imported, "arena\n0,0,n,boot\n3,0,n,boot\n4,1,n,hidden", Path::new("t.csv")).unwrap(), 1);
+        let said = imported.meta.losses.last().unwrap();
+        assert!(said.starts_with("t.csv: 2 of its arenas are not in the trace, which has 3"), "{said}");
     }
 }

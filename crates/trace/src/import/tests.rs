@@ -216,6 +216,21 @@ fn lenient_drops_and_counts() {
 }
 
 #[test]
+fn a_file_that_was_cut_is_told_with_place_and_way_out() {
+    let lines: String = (0..200).map(|object| format!("a {object} {} 1\n", object * 7919 % 1000)).collect();
+    let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());
+    gzip.write_all(lines.as_bytes()).unwrap();
+    let gzip = gzip.finish().unwrap();
+    let zstd = zstd::encode_all(lines.as_bytes(), 1).unwrap();
+    for (file, unpack) in [(gzip, "zcat FILE"), (zstd, "zstdcat FILE")] {
+        assert!(imported(&file, false).is_ok());
+        let Err(TraceError::Io { path, source, .. }) = imported(&file[..file.len() - 30], false) else { panic!("{unpack}: it was read") };
+        let (said, bytes) = (source.to_string(), format!("after {} bytes", file.len() - 30));
+        assert!(said.contains(&bytes) && said.contains("was cut") && said.contains(unpack), "{}: {said}", path.display());
+    }
+}
+
+#[test]
 fn a_bomb_is_refused() {
     let mut zstd = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     zstd.write_all(b"a 1 0 1\n").unwrap();

@@ -38,6 +38,8 @@ pub enum Message<'a> {
     ChunkOut { base: u64, level: u8 },
     /// A chunk in use comes back.
     ChunkBack { base: u64, level: u8 },
+    /// A chunk that was taken from the free lists goes back there, because what was asked of it could not be committed.
+    ChunkRefused { base: u64, level: u8 },
     /// The root chunk just made is of class space, or not.
     RootSpace { class: bool },
     /// The node just made is of non-class space (`added new node`).
@@ -52,6 +54,8 @@ pub enum Message<'a> {
     Committing { from: u64, to: u64 },
     /// It was: so many words more are committed than before.
     Committed { words: u64 },
+    /// How much more may be committed than is, before a commit is tried.
+    Left { until_max_words: u64, until_threshold_words: u64 },
     /// It was not.
     CommitRefused,
     /// A range is uncommitted.
@@ -94,13 +98,17 @@ pub enum ArenaMessage {
     /// It gives a block (JDK 17: from its chunks).
     Returning { address: u64 },
     /// It gives a block of so many words (24 and later: from wherever).
-    ReturningBlock { address: u64, words: u64, wastage: Option<u64> },
+    ReturningBlock { address: u64, words: u64, wastage: Option<(u64, u64)> },
     /// JDK 17: it will give a block of its free blocks; where it lies is said by the line `Metaspace::allocate`.
     FromFreeBlocks,
     /// It gives none.
     Failed,
     /// A chunk was added to it.
-    NewChunk { base: u64 },
+    NewChunk,
+    /// How many chunks it has now that it gives a block of its current one, and the words used of that.
+    Level { chunks: u64, base: u64, used: u64 },
+    /// It has given back so many chunks, all that it had.
+    GaveBack { chunks: u64 },
     /// JDK 17: the committed rest of the chunk that is retired goes to the free blocks.
     Salvaging { base: u64, used: u64, rest: u64 },
     /// JDK 17: a block is given back.
@@ -194,6 +202,11 @@ fn message(text: &[u8]) -> Option<Message<'_>> {
     if let Some(rest) = text.strip_prefix(b"VsListNode @") {
         return node(rest);
     }
+    if let Some(rest) = text.strip_prefix(b"allowed expansion words: ") {
+        let (until_max_words, rest) = number(after(rest, b"left_until_max: ")?)?;
+        let (until_threshold_words, _) = number(after(rest, b"left_until_GC: ")?)?;
+        return Some(Message::Left { until_max_words, until_threshold_words });
+    }
     if let Some(rest) = text.strip_prefix(b"Chunk @") {
         let (base, _, rest) = chunk(rest)?;
         let rest = after(rest, b"attempting to move commit line to ")?;
@@ -244,12 +257,16 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
                 if rest.starts_with(b") with wastage ") {
                     return Some(ArenaMessage::Other);
                 }
-                let wastage = after(rest, b"wastage block (").and_then(block).map(|(address, _, _)| address);
+                let wastage = after(rest, b"wastage block (").and_then(block).map(|(address, words, _)| (address, words));
                 ArenaMessage::ReturningBlock { address, words, wastage }
             } else if let Some(rest) = text.strip_prefix(b"returning ") {
                 ArenaMessage::Returning { address: address(rest)?.0 }
+            } else if let Some((chunks, rest)) = text.strip_prefix(b"returned ").and_then(number)
+                && rest.starts_with(b" chunks")
+            {
+                ArenaMessage::GaveBack { chunks }
             } else {
-                // "return chunk", "returned N chunks"
+                // "return chunk"
                 ArenaMessage::Other
             }
         }
@@ -260,13 +277,13 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
             ArenaMessage::Deallocating { address, words: number(rest.strip_prefix(b", word size: ")?)?.0 }
         }
         b'a' => {
-            if text.starts_with(b"after allocation: ") {
-                ArenaMessage::Other
+            if let Some(rest) = text.strip_prefix(b"after allocation: ") {
+                level(rest).unwrap_or(ArenaMessage::Other)
             } else if let Some(rest) = text.strip_prefix(b"added to fbl: block (") {
                 let (address, words, _) = block(rest)?;
                 ArenaMessage::AddedToFreeBlocks { address, words }
-            } else if let Some(rest) = text.strip_prefix(b"allocated new chunk @") {
-                ArenaMessage::NewChunk { base: chunk(rest)?.0 }
+            } else if text.starts_with(b"allocated new chunk @") {
+                ArenaMessage::NewChunk
             } else {
                 text.strip_prefix(b"allocation failed")?;
                 ArenaMessage::Failed
@@ -288,6 +305,13 @@ fn arena_message(text: &[u8]) -> Option<ArenaMessage> {
     Some(known)
 }
 
+/// `1 chunk(s), current:@0x7f.., u, base 0x7f.., level lv12 (512), used: 275, ...`.
+fn level(text: &[u8]) -> Option<ArenaMessage> {
+    let (chunks, rest) = number(text)?;
+    let (base, _, rest) = chunk(rest)?;
+    Some(ArenaMessage::Level { chunks, base, used: number(after(rest, b"used: ")?)?.0 })
+}
+
 fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
     let (_, rest) = address(text)?;
     let rest = rest.strip_prefix(b" (")?;
@@ -307,7 +331,7 @@ fn chunk_manager(text: &[u8]) -> Option<Message<'_>> {
         let (base, level, _) = chunk(rest)?;
         // A chunk that could not be committed goes back free as it came ("f"): nobody had it.
         let in_use = after(rest, b", ")?.starts_with(b"u");
-        return Some(if in_use { Message::ChunkBack { base, level } } else { Message::Other });
+        return Some(if in_use { Message::ChunkBack { base, level } } else { Message::ChunkRefused { base, level } });
     }
     if rest.starts_with(b"allocated new root chunk") {
         return Some(Message::RootSpace { class });

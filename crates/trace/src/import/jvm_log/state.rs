@@ -2,6 +2,7 @@
 
 mod arenas;
 mod chunks;
+mod gaps;
 mod jvm;
 mod stacks;
 
@@ -13,6 +14,7 @@ use crate::import::lines::shown;
 use crate::import::{Imported, Options};
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
 use crate::{Event, EventSink, Family, ObjectId, Op, StackId, TraceError};
+use gaps::Gaps;
 use hashbrown::HashMap;
 use jvm::{Jvm, UnderWay};
 use std::collections::VecDeque;
@@ -76,6 +78,7 @@ pub struct Importer {
     dropped: Vec<(&'static str, u64, String)>,
     saw: Saw,
     unwhole: Option<u64>,
+    gaps: Gaps,
 }
 
 /// Which decorations were there.
@@ -118,6 +121,7 @@ impl Importer {
             dropped: Vec::new(),
             saw: Saw::default(),
             unwhole: None,
+            gaps: Gaps::default(),
         }
     }
 
@@ -145,6 +149,10 @@ impl Importer {
             return Ok(());
         }
         self.counts.lines += 1;
+        if memchr::memchr(0, line).is_some() {
+            self.gaps.note(number, Gaps { damaged: 1, ..Gaps::default() });
+            return Ok(());
+        }
         let (decorations, message) = parse(line);
         let by_calendar = |calendar_ns: u64| calendar_ns.saturating_sub(*self.first_calendar_ns.get_or_insert(calendar_ns));
         if let Some(time_ns) = decorations.time_ns.or_else(|| decorations.calendar_ns.map(by_calendar)) {
@@ -239,6 +247,10 @@ impl Importer {
             self.out.meta.cut.get_or_insert(format!("{}: line {number} breaks off: the log was cut", self.options.name.display()));
         }
         let losses = &mut self.out.meta.losses;
+        if let Some(said) = self.gaps.said() {
+            self.out.meta.gaps = true;
+            losses.push(said);
+        }
         losses.extend(self.dropped.iter().map(|(what, count, example)| format!("{count} {what}; the first: {example}")));
         if !self.saw.tid {
             losses.push(

@@ -460,3 +460,59 @@ fn the_reclaim_policy_is_known_by_jvm() {
         assert_eq!(Reclaim::from_code(row.address), expected);
     }
 }
+
+/// Lines cut out of the middle of a real log, and bytes that are no text: what is read stays, and the least that is missing is said, never more.
+#[test]
+fn holes_in_a_log_are_noticed() {
+    for (name, packed) in [("17", JDK17), ("25", JDK25)] {
+        let text = unpacked(packed);
+        let lines: Vec<&str> = text.lines().collect();
+        let lines = &lines[..lines.len() / 2];
+        let whole = imported((lines.join("\n") + "\n").as_bytes(), true).unwrap();
+        assert!(!whole.1.meta.gaps && whole.1.meta.losses.is_empty(), "{:?}", whole.1.meta.losses);
+        let blocks = |events: &[Event]| events_of(events, Op::Alloc) as u64;
+        let (mut holes, mut noticed) = (0, 0);
+        for length in [5, 20, 50] {
+            for at in (lines.len() / 3..lines.len() - 2000).step_by(lines.len() / 9) {
+                let rest = [&lines[..at], &lines[at + length..]].concat().join("\n") + "\n";
+                let (events, done) = imported(rest.as_bytes(), true).unwrap();
+                let lost = blocks(&whole.0) - blocks(&events);
+                if lost == 0 {
+                    continue;
+                }
+                holes += 1;
+                noticed += u32::from(done.meta.gaps || !done.meta.losses.is_empty());
+                let said = done.meta.losses.join(" ");
+                assert!(!said.contains("beginning of the log"), "{name}: {said}");
+                if let Some(part) = said.split_once("at the least ") {
+                    let least = part.1.split_once(" block").map_or(0, |(count, _)| count.parse::<u64>().unwrap_or(0));
+                    assert!(least <= lost, "{name}, {length} lines at {at}: {lost} lost, {said}");
+                }
+            }
+        }
+        assert!(holes >= 10 && noticed * 10 >= holes * 8, "{name}: {noticed} of {holes}");
+    }
+}
+
+#[test]
+fn where_lines_are_missing_is_said() {
+    let of = |arena: &str, what: &str| format!("Arena @{arena} (non-class sm): {what}");
+    let request = |base: &str, used: u64| {
+        let after = format!(
+            "after allocation: 1 chunk(s), current:@0x3, u, base {base}, level lv12 (512), used: {used}, committed: 512, committed-free: 9"
+        );
+        [of("0xa0", "requested 10 words."), of("0xa0", &after), of("0xa0", "returning 0x4000000.")]
+    };
+    let chunk = "allocated new chunk @0x3, u, base 0x4000000, level lv12 for requested word size 10.";
+    let mut lines = vec![of("0xa0", ": born."), of("0xa0", chunk)];
+    for (address, used) in [("0x4000000", 10), ("0x40000a0", 30), ("0x40000f0", 40)] {
+        lines.extend(request("0x4000000", used).map(|line| line.replace("returning 0x4000000", &format!("returning {address}"))));
+    }
+    lines.push(of("0xa0", "returned 2 chunks, total capacity 1024 words."));
+    lines.push("a line of\0\0 no text".into());
+    let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+    let (events, done) = imported(log(&lines).as_bytes(), false).unwrap();
+    assert_eq!((events_of(&events, Op::Alloc), done.meta.cut, done.meta.gaps), (3, None, true));
+    let said = &done.meta.losses[0];
+    assert!(said.contains("noticed 3 times, the first time at line 8; at the least 1 block, 10 words, 1 chunk, 1 damaged line"), "{said}");
+}

@@ -1,5 +1,6 @@
 //! What the log says of arenas and their blocks, as events.
 
+use super::gaps::Level;
 use super::jvm::{Jvm, LiveArena, Request};
 use super::{At, Importer, Map, ROOT_BYTES, WORD, place};
 use crate::import::jvm_log::kind::Possible;
@@ -24,25 +25,37 @@ impl Importer {
     ) -> Result<(), TraceError> {
         match what {
             ArenaMessage::Born => self.born(address, class, true, at, sink),
-            ArenaMessage::Dies => {
-                let Some(arena) = self.jvm.arenas.remove(&address) else {
-                    return self.wrong(
-                        "arenas die that were never born",
-                        format!("arena {address:#x} dies, but it was never born{}", self.lost()),
-                        at,
-                    );
-                };
-                self.counts.live_arenas -= 1;
-                self.push(Event { op: Op::ArenaDeath, arena: arena.row, object: arena.row.into(), ..Event::default() }, at, sink)
-            }
+            ArenaMessage::Dies => self.dies(address, at, sink),
             ArenaMessage::Requested { words } => self.requested(address, class, words, at, sink),
             ArenaMessage::Returning { address: block } => {
+                self.explained(address, 0, at);
                 self.answer(address, block, 0, at);
                 Ok(())
             }
             ArenaMessage::ReturningBlock { address: block, words, wastage } => {
+                self.explained(address, wastage.map_or(0, |(_, words)| words), at);
                 self.answer(address, block, words, at);
-                self.thread(at).wastage = wastage;
+                self.thread(at).wastage = wastage.map(|(address, _)| address);
+                Ok(())
+            }
+            ArenaMessage::Level { chunks, base, used } => {
+                self.level(address, Level { watched: true, chunks, base, used, unasked: 0 }, at);
+                Ok(())
+            }
+            ArenaMessage::NewChunk => {
+                if let Some(arena) = self.jvm.arenas.get_mut(&address) {
+                    arena.level.chunks += 1;
+                }
+                Ok(())
+            }
+            ArenaMessage::GaveBack { chunks } => {
+                self.gave_back(address, chunks, at);
+                Ok(())
+            }
+            ArenaMessage::FromFreeBlocks => {
+                if let Some(request) = self.thread(at).request.as_mut() {
+                    request.from_free_blocks = true;
+                }
                 Ok(())
             }
             ArenaMessage::Failed => match self.jvm.take_request(at.tid, None) {
@@ -52,6 +65,7 @@ impl Importer {
                 None => Ok(()),
             },
             ArenaMessage::Salvaging { base, used, rest } => {
+                self.salvaged(address, base, used, at);
                 if !self.jvm.explicit {
                     let row = self.jvm.arenas.get(&address).map_or(0, |arena| arena.row);
                     self.chunk(ChunkOp::Leftover, base.wrapping_add(used.wrapping_mul(WORD)), rest.saturating_mul(WORD), row);
@@ -68,11 +82,24 @@ impl Importer {
                 }
                 self.deallocated(address, block, words, at, sink)
             }
-            ArenaMessage::FromFreeBlocks | ArenaMessage::NewChunk { .. } | ArenaMessage::Other | ArenaMessage::Unknown => Ok(()),
+            ArenaMessage::Other | ArenaMessage::Unknown => Ok(()),
         }
     }
 
+    fn dies(&mut self, address: u64, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        let Some(arena) = self.jvm.arenas.remove(&address) else {
+            return self.wrong(
+                "arenas die that were never born",
+                format!("arena {address:#x} dies, but it was never born{}", self.lost()),
+                at,
+            );
+        };
+        self.counts.live_arenas -= 1;
+        self.push(Event { op: Op::ArenaDeath, arena: arena.row, object: arena.row.into(), ..Event::default() }, at, sink)
+    }
+
     fn requested(&mut self, address: u64, class: bool, words: u64, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        self.unanswered(at);
         self.settle(at, sink)?;
         if words > ROOT_BYTES / WORD {
             if self.options.lenient {
@@ -89,7 +116,7 @@ impl Importer {
         }
         self.requests += 1;
         let row = self.jvm.arenas.get(&address).map_or(0, |arena| arena.row);
-        self.thread(at).request = Some(Request { arena: address, row, words, address: None, usable_words: 0 });
+        self.thread(at).request = Some(Request { arena: address, row, words, address: None, usable_words: 0, from_free_blocks: false });
         Ok(())
     }
 
@@ -104,8 +131,8 @@ impl Importer {
         let row = self.out.tables.arenas.len() as u32;
         let kind = if class { "class" } else { "non-class" };
         self.out.tables.arenas.push(Arena { kind: kind.into(), ..Arena::default() });
-        let possible = Possible::default();
-        self.jvm.arenas.insert(address, LiveArena { row, class, partner: None, possible, settled: !seen, blocks: Map::default() });
+        let (possible, level) = (Possible::default(), Level { watched: seen, ..Level::default() });
+        self.jvm.arenas.insert(address, LiveArena { row, class, partner: None, possible, settled: !seen, blocks: Map::default(), level });
         self.counts.arenas += 1;
         self.counts.live_arenas += 1;
         self.push(Event { op: Op::ArenaBirth, arena: row, object: row.into(), ..Event::default() }, at, sink)
@@ -155,6 +182,8 @@ impl Importer {
                 self.jvm.given.remove(&before);
             }
             self.jvm.given.insert(block, at.tid);
+        } else {
+            self.nobody_asked(arena, at);
         }
     }
 
@@ -163,7 +192,12 @@ impl Importer {
         let own = self.jvm.take_request(at.tid, Some(address));
         let others = |jvm: &mut Jvm| jvm.given.get(&address).copied().and_then(|tid| jvm.take_request(tid, Some(address)));
         let Some(request) = own.or_else(|| others(&mut self.jvm)) else {
-            self.drop_line("blocks were given that nobody had asked for: the beginning of the log is missing", at);
+            let kind = if self.jvm.began {
+                "blocks were given of which no line says who asked for them"
+            } else {
+                "blocks were given that nobody had asked for: the beginning of the log is missing"
+            };
+            self.drop_line(kind, at);
             return Ok(());
         };
         self.allocated(Request { address: Some(address), ..request }, Some(metadata_type), at, sink)

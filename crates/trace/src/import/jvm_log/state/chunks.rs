@@ -23,26 +23,23 @@ impl Importer {
                 self.chunk(ChunkOp::Take, base, chunk_bytes(level), arena);
             }
             Message::ChunkBack { base, level } => self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0),
+            Message::ChunkRefused { base, level } => self.chunk(ChunkOp::Refused, base, chunk_bytes(level), 0),
             Message::Enlarged { base, level } => {
                 let arena = self.thread(at).request.map_or(0, |request| request.row);
                 self.chunk(ChunkOp::Enlarge, base, chunk_bytes(level), arena);
             }
             Message::Line { base, words } => self.thread(at).line = Some((base, words)),
             Message::Committing { from, to } => self.thread(at).commit = Some((from, to)),
-            Message::Committed { words } => {
-                let thread = self.thread(at);
-                let (line, range) = (thread.line.take(), thread.commit.take());
-                if let (Some((from, to)), true) = (range, words > 0) {
-                    self.chunk(ChunkOp::Commit, from, to - from, 0);
-                    self.sample(self.jvm.committed_bytes.saturating_add(words.saturating_mul(WORD)));
-                }
-                if let Some((base, words)) = line {
-                    self.chunk(ChunkOp::Line, base, words.saturating_mul(WORD), 0);
-                }
+            Message::Committed { words } => self.committed(words, at),
+            Message::Left { until_max_words, until_threshold_words } => {
+                self.thread(at).left = Some((until_max_words, until_threshold_words));
             }
             Message::CommitRefused => {
                 let thread = self.thread(at);
                 (thread.line, thread.commit) = (None, None);
+                if let Some((until_max, until_threshold)) = thread.left.take() {
+                    self.chunk(ChunkOp::Limit, until_threshold.saturating_mul(WORD), until_max.saturating_mul(WORD), 0);
+                }
             }
             Message::Uncommitting { from, to } => self.chunk(ChunkOp::Uncommit, from, to - from, 0),
             Message::Uncommitted { words } => self.sample(self.jvm.committed_bytes.saturating_sub(words.saturating_mul(WORD))),
@@ -77,6 +74,19 @@ impl Importer {
             | Message::Returned { .. }
             | Message::Other
             | Message::Unknown => {}
+        }
+    }
+
+    /// What a thread has said it would commit is committed.
+    fn committed(&mut self, words: u64, at: &At) {
+        let thread = self.thread(at);
+        let (line, range) = (thread.line.take(), thread.commit.take());
+        if let (Some((from, to)), true) = (range, words > 0) {
+            self.chunk(ChunkOp::Commit, from, to - from, 0);
+            self.sample(self.jvm.committed_bytes.saturating_add(words.saturating_mul(WORD)));
+        }
+        if let Some((base, words)) = line {
+            self.chunk(ChunkOp::Line, base, words.saturating_mul(WORD), 0);
         }
     }
 
@@ -126,7 +136,8 @@ impl Importer {
         self.counts.committed_peak_bytes = self.counts.committed_peak_bytes.max(self.counts.committed_bytes);
         self.jvm.committed_bytes = committed_bytes;
         let Jvm { row: process, resident_bytes, resident_anonymous_bytes, .. } = self.jvm;
-        let sample = Sample { time_ns: self.time_ns, process, resident_bytes, resident_anonymous_bytes, committed_bytes };
+        let sample =
+            Sample { time_ns: self.time_ns, process, resident_bytes, resident_anonymous_bytes, committed_bytes, ..Sample::default() };
         match self.out.tables.samples.last_mut() {
             Some(last) if last.time_ns / 1_000_000 == self.time_ns / 1_000_000 && last.process == process => *last = sample,
             _ => self.out.tables.samples.push(sample),

@@ -3,6 +3,7 @@
 //! Addresses, arenas and threads mean something only within one process, so that everything keyed by them is here; lines of
 //! several JVMs are told apart by their decoration `pid`.
 
+use super::gaps::Level;
 use super::{Importer, Map};
 use crate::ObjectId;
 use crate::import::jvm_log::kind::Possible;
@@ -47,6 +48,7 @@ pub struct LiveArena {
     /// The kind of its loader is settled by its first chunk, or not known because its birth was not seen.
     pub settled: bool,
     pub blocks: Map<u64, (ObjectId, u64)>,
+    pub level: Level,
 }
 
 /// What a thread is in the middle of.
@@ -56,8 +58,12 @@ pub struct UnderWay {
     pub request: Option<Request>,
     pub commit: Option<(u64, u64)>,
     pub line: Option<(u64, u64)>,
+    /// Words that may still be committed until `MaxMetaspaceSize` and until the threshold for collecting.
+    pub left: Option<(u64, u64)>,
     pub root: Option<u64>,
     pub wastage: Option<u64>,
+    /// Words of the current chunk that no known request explains, if the next line does not, and of how many blocks they are at least.
+    pub gap: (u64, u64),
 }
 
 /// What was asked of an arena, and perhaps given.
@@ -68,6 +74,8 @@ pub struct Request {
     pub words: u64,
     pub address: Option<u64>,
     pub usable_words: u64,
+    /// It is served from the free blocks; where is not said yet.
+    pub from_free_blocks: bool,
 }
 
 impl Jvm {
