@@ -8,6 +8,7 @@
 //! - [`footprint`]: where a heap's bytes are, kept apart.
 //! - [`verified`]: a heap wrapped so that overlaps, lost contents and wrong alignments are found as they happen.
 //! - [`conformance`]: lists of operations that any heap must survive.
+//! - [`parameter`]: what a heap's name may be followed by.
 //!
 //! Collected heaps have another contract, because they decide themselves when to look for the dead; it comes with the
 //! first heap that needs it.
@@ -15,8 +16,10 @@
 pub mod allocating;
 pub mod conformance;
 pub mod footprint;
+pub mod parameter;
 pub mod verified;
 
 pub use allocating::{Allocating, CheckError, Region, Request};
 pub use footprint::Footprint;
+pub use parameter::Parameter;
 pub use verified::{Verified, Violation};
