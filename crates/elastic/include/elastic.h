@@ -67,7 +67,7 @@ typedef struct elastic_statistics {
     size_t free_bytes;         /* still to be bumped through */
     size_t deallocated_bytes;  /* in free blocks: given back, or left over */
     size_t deallocated_blocks; /* how many those are */
-    size_t overhead_bytes;     /* the arena's head and its chunks' links */
+    size_t overhead_bytes;     /* the arena's head, its chunks' links, the table of its free blocks */
 } elastic_statistics;
 
 /* Makes a space; `options` may be null. */
@@ -96,11 +96,16 @@ void elastic_arena_statistics(const elastic_arena *arena, elastic_statistics *st
 /* With canaries or poison: 0 where nothing was written over; otherwise writes what was, cut and terminated, and returns its length. */
 size_t elastic_arena_check(const elastic_arena *arena, char *text, size_t capacity);
 
-/* A block, or null. `align` is a power of two; 0 means 16. */
+/* A block, or null. `align` is a power of two; 0 means 16. Of no bytes: an aligned address that is no block; giving it back does nothing. */
 void *elastic_allocate(elastic_arena *arena, size_t bytes, size_t align);
 /* The same with the reason. `*block` is written only where it is ELASTIC_OK. */
 elastic_status elastic_try_allocate(elastic_arena *arena, size_t bytes, size_t align, void **block);
-/* Gives one block back early; `bytes` is what was asked for. Null does nothing. */
+/* The block with another size, where it was or elsewhere, with what both sizes have in common; or null, and it is as before. The last block
+ * of an arena grows without leaving a hole, though its bytes move, because arenas fill downwards. `align` is what it was allocated with; of
+ * null a new block. */
+void *elastic_reallocate(elastic_arena *arena, void *block, size_t old_bytes, size_t new_bytes, size_t align);
+/* Gives one block back early; `bytes` is what was asked for. Null does nothing. A block must not be given back twice: two later ones would
+ * be the same (ELASTIC_DEBUG_POISON or any other aid finds it). */
 void elastic_deallocate(elastic_arena *arena, void *block, size_t bytes);
 
 /* What a status means and what to do; of a number that is none, that of ELASTIC_OPTIONS. */

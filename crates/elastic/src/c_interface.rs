@@ -5,6 +5,7 @@
 //! with its message.
 
 use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Space};
+use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
 use std::io::Write;
@@ -318,6 +319,34 @@ pub unsafe extern "C" fn elastic_deallocate(arena: NonNull<c_void>, block: *mut 
         // SAFETY: as the caller promises; of a layout only the size matters here.
         unsafe { with(arena, |arena| arena.deallocate(block, layout)) };
     }
+}
+
+/// # Safety
+/// `block` is null or a live block of the arena of `old_bytes` and this alignment; where another one is returned it is not used
+/// afterwards.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_reallocate(
+    arena: NonNull<c_void>,
+    block: *mut c_void,
+    old_bytes: usize,
+    new_bytes: usize,
+    align: usize,
+) -> *mut c_void {
+    let align = if align == 0 { 16 } else { align };
+    let Some(block) = NonNull::new(block.cast::<u8>()) else {
+        // SAFETY: as the caller promises.
+        return unsafe { elastic_allocate(arena, new_bytes, align) };
+    };
+    let (Ok(old), Ok(new)) = (Layout::from_size_align(old_bytes, align), Layout::from_size_align(new_bytes, align)) else {
+        return ptr::null_mut();
+    };
+    let resize = |arena: &mut Arena| {
+        let arena = &*arena;
+        // SAFETY: as the caller promises.
+        unsafe { if new_bytes < old_bytes { (&arena).shrink(block, old, new) } else { (&arena).grow(block, old, new) } }
+    };
+    // SAFETY: as the caller promises.
+    unsafe { with(arena, resize) }.map_or(ptr::null_mut(), |moved| moved.as_ptr().cast())
 }
 
 /// The message of a status; of a number that is none, that of the options.

@@ -69,7 +69,7 @@ struct Readme;
 
 mod arena;
 mod background;
-#[cfg(feature = "c-interface")]
+#[cfg(any(test, feature = "c-interface"))]
 pub mod c_interface;
 mod error;
 mod growth;

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// Free chunks of one size.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Level {
     /// The size of each.
     pub chunk_bytes: usize,
@@ -16,9 +16,10 @@ pub struct Level {
     pub committed_bytes: usize,
 }
 
-/// What a space has. `committed = in shared granules + in large chunks + idle`.
+/// What a space has. `committed = in shared granules + in large chunks + idle`, while no arena begins, grows or ends and nothing is given
+/// back: the shards are visited one after the other, so that the sums are off by what others do meanwhile.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Report {
     /// Addresses reserved.
     pub reserved_bytes: usize,

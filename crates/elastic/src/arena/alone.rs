@@ -14,26 +14,42 @@ use std::ptr::NonNull;
 pub(super) const ALONE_BYTES: usize = 512 << 10;
 
 impl Arena {
-    /// The chunk that was taken for this block alone, with the one before it in the list. Looks through the arena's chunks, the latest
-    /// first; there are as many as blocks of this kind, and a few.
-    fn alone(&self, block: NonNull<u8>) -> Option<(Chunk, Chunk)> {
-        let line = self.shared().shape.lines_for(block.addr().get() - self.shared().reservation.base().addr().get()) as u32;
-        let mut before = self.chunk(self.head().current.get());
-        while before.other != 0 {
-            let chunk = self.chunk(before.other);
-            if chunk.alone && (chunk.top - chunk.lines..chunk.top).contains(&line) {
-                return Some((before, chunk));
-            }
-            before = chunk;
+    /// The pool is told of a chunk that is taken for one block, to be asked by the block's address. The list of chunks alone would
+    /// have to be walked, which takes quadratic time where many such blocks are given back oldest first.
+    pub(super) fn note_alone(&self, chunk: Chunk) -> Chunk {
+        let first = chunk.top - chunk.lines;
+        self.shared().shards.of(first).lock().note_alone(first, chunk.top);
+        // Whose it is in the list is said when it is linked.
+        Chunk { alone: Some(0), ..chunk }
+    }
+
+    /// The chunk that was taken for this block alone.
+    fn alone(&self, block: NonNull<u8>) -> Option<Chunk> {
+        let shared = self.shared();
+        let line = ((block.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2()) as u32;
+        let top = shared.shards.of(line).lock().alone_at(line)?;
+        Some(self.chunk(top))
+    }
+
+    /// Tells the chunk that ends at `top`, if it has one block alone, which chunk links to it.
+    pub(super) fn set_newer(&self, top: u32, newer: u32) {
+        if top == 0 {
+            return;
         }
-        None
+        let chunk = self.chunk(top);
+        if chunk.alone.is_some() {
+            self.write_chunk(&Chunk { alone: Some(newer), ..chunk });
+        }
     }
 
     /// Gives the chunk of a block back that has it alone; false where the block shares one.
     pub(super) fn return_alone(&self, block: NonNull<u8>) -> bool {
-        let Some((before, chunk)) = self.alone(block) else { return false };
+        let Some((chunk, newer)) = self.alone(block).and_then(|chunk| chunk.alone.map(|newer| (chunk, newer))) else { return false };
         mark("a large block goes back with its chunk");
+        let before = self.chunk(newer);
+        debug_assert_eq!(before.other, chunk.top);
         self.write_chunk(&Chunk { other: chunk.other, ..before });
+        self.set_newer(chunk.other, newer);
         self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
         let (shared, owned) = (self.shared(), &self.head().owned_lines);
         owned.set(owned.get().saturating_sub(chunk.lines));
@@ -43,9 +59,10 @@ impl Arena {
 
     /// Before a part of a large block becomes a free block: its chunk is one like others from now on.
     pub(super) fn share_chunk(&self, block: NonNull<u8>) {
-        if let Some((_, chunk)) = self.alone(block) {
+        if let Some(chunk) = self.alone(block) {
             mark("a large block that has its chunk alone shrinks");
-            self.write_chunk(&Chunk { alone: false, ..chunk });
+            self.shared().shards.of(chunk.top - chunk.lines).lock().forget_alone(chunk.top);
+            self.write_chunk(&Chunk { alone: None, ..chunk });
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! low                                                              high address
-//! | free, uncommitted | free, committed | blocks ... | Head* | LargeLink* | Link |
-//!                     ^ floor           ^ cursor       * first chunk  * large chunks
+//! | free, uncommitted | free, committed | blocks ... | Head* | AloneLink* | LargeLink* | Link |
+//!                     ^ floor           ^ cursor       * first chunk      * large chunks
 //! ```
 //! Head and link of a small first chunk fill one cache line of 64 bytes, so that an arena costs its handle (8 bytes) and
 //! that line. HotSpot keeps chunk headers outside, to be able to uncommit chunks that are in use by nobody; here a chunk
@@ -138,6 +138,15 @@ pub struct LargeLink {
     tagged_committed_lines: u32,
 }
 
+/// Below that one where the chunk has one block and nothing else.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct AloneLink {
+    /// The line at which the chunk ends that links to this one, so that it can be taken out of the list.
+    newer: u32,
+    unused: u32,
+}
+
 const LARGE: u32 = 1 << 31;
 const ALONE: u32 = 1 << 31;
 
@@ -152,8 +161,8 @@ pub struct Chunk {
     pub large: Option<(ChunkId, u32)>,
     /// The chunk it is linked to; 0: none.
     pub other: u32,
-    /// It was taken for one large block, and goes back with it.
-    pub alone: bool,
+    /// It was taken for one large block, and goes back with it: the chunk that links to it.
+    pub alone: Option<u32>,
 }
 
 impl Chunk {
@@ -166,7 +175,7 @@ impl Chunk {
             lines: line(large.range.len()),
             large: Some((large.chunk, line(large.committed_bytes))),
             other: 0,
-            alone: false,
+            alone: None,
         }
     }
 
@@ -185,7 +194,9 @@ impl Chunk {
 
     /// Bytes that its links take.
     pub fn link_bytes(&self) -> usize {
-        if self.large.is_some() { size_of::<Link>() + size_of::<LargeLink>() } else { size_of::<Link>() }
+        let large = if self.large.is_some() { size_of::<LargeLink>() } else { 0 };
+        let alone = if self.alone.is_some() { size_of::<AloneLink>() } else { 0 };
+        size_of::<Link>() + large + alone
     }
 }
 
@@ -198,11 +209,15 @@ pub unsafe fn read_chunk(end: *mut u8, top: u32) -> Chunk {
     let link = unsafe { end.cast::<Link>().sub(1).read() };
     let lines = link.tagged_lines & !LARGE;
     if link.tagged_lines & LARGE == 0 {
-        return Chunk { top, lines, large: None, other: link.other, alone: false };
+        return Chunk { top, lines, large: None, other: link.other, alone: None };
     }
     // SAFETY: a tagged link has its large link directly below.
-    let LargeLink { chunk, tagged_committed_lines: tagged } = unsafe { end.cast::<Link>().sub(1).cast::<LargeLink>().sub(1).read() };
-    Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone: tagged & ALONE != 0 }
+    let large = unsafe { end.cast::<Link>().sub(1).cast::<LargeLink>().sub(1) };
+    // SAFETY: as above.
+    let LargeLink { chunk, tagged_committed_lines: tagged } = unsafe { large.read() };
+    // SAFETY: and below a large link that is tagged itself lies the third.
+    let alone = (tagged & ALONE != 0).then(|| unsafe { large.cast::<AloneLink>().sub(1).read() }.newer);
+    Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone }
 }
 
 /// Writes the link of a chunk that ends at address `end`.
@@ -216,8 +231,12 @@ pub unsafe fn write_chunk(end: *mut u8, chunk: &Chunk) {
         let link = end.cast::<Link>().sub(1);
         link.write(Link { other: chunk.other, tagged_lines: chunk.lines | tag });
         if let Some((id, committed_lines)) = chunk.large {
-            let tagged_committed_lines = committed_lines | if chunk.alone { ALONE } else { 0 };
-            link.cast::<LargeLink>().sub(1).write(LargeLink { chunk: id, tagged_committed_lines });
+            let tagged_committed_lines = committed_lines | if chunk.alone.is_some() { ALONE } else { 0 };
+            let large = link.cast::<LargeLink>().sub(1);
+            large.write(LargeLink { chunk: id, tagged_committed_lines });
+            if let Some(newer) = chunk.alone {
+                large.cast::<AloneLink>().sub(1).write(AloneLink { newer, unused: 0 });
+            }
         }
     }
 }

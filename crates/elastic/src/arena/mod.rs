@@ -119,8 +119,9 @@ impl Arena {
 
     /// Gives a block back before the arena dies, for reuse by this arena. The last block allocated goes back to the bump
     /// window; others wait in free lists, and while there are any, allocations look there first. They do not merge with free neighbours, and
-    /// their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it took one kept by a
-    /// [`reset`](Arena::reset), or shrank), and that goes back to the space at once: a trim, or the reclaim policy, gives its pages back.
+    /// their pages stay committed. A block of 512 KB or more has its chunk to itself (unless it shrank, or its arena had as much committed
+    /// already, as after a [`reset`](Arena::reset)), and that goes back to the space at once: a trim, or the reclaim policy, gives its
+    /// pages back.
     ///
     /// # Safety
     /// `block` came from this arena with this layout, lives, and is not used afterwards.
@@ -185,7 +186,10 @@ impl Arena {
             if self.holds_head(&chunk) {
                 first = Some(Chunk { other: 0, ..chunk });
             } else {
-                (chunk.other, chunk.alone) = (spare, false);
+                if chunk.alone.take().is_some() {
+                    self.shared().shards.of(chunk.top - chunk.lines).lock().forget_alone(chunk.top);
+                }
+                chunk.other = spare;
                 self.write_chunk(&chunk);
                 spare = chunk.top;
             }
@@ -203,7 +207,7 @@ impl Arena {
     }
 
     /// The arena as a pointer, for C.
-    #[cfg(feature = "c-interface")]
+    #[cfg(any(test, feature = "c-interface"))]
     pub(crate) fn into_raw(self) -> NonNull<std::ffi::c_void> {
         std::mem::ManuallyDrop::new(self).head.cast()
     }
@@ -212,7 +216,7 @@ impl Arena {
     ///
     /// # Safety
     /// The pointer came from [`Arena::into_raw`], and only one arena at a time is made of it.
-    #[cfg(feature = "c-interface")]
+    #[cfg(any(test, feature = "c-interface"))]
     pub(crate) unsafe fn from_raw(head: NonNull<std::ffi::c_void>) -> Arena {
         Arena { head: head.cast() }
     }

@@ -4,7 +4,7 @@ use super::Arena;
 
 /// What an arena has. All bytes; `owned = committed + uncommitted`, `committed = used + free + deallocated + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct ArenaStatistics {
     /// Chunks.
     pub chunks: usize,
@@ -20,7 +20,7 @@ pub struct ArenaStatistics {
     pub deallocated_bytes: usize,
     /// How many free blocks those are.
     pub deallocated_blocks: usize,
-    /// The arena's head and its chunks' links.
+    /// The arena's head, its chunks' links, and the table of its free blocks.
     pub overhead_bytes: usize,
 }
 
@@ -50,6 +50,7 @@ impl Arena {
                 top = chunk.other;
             }
         }
+        statistics.overhead_bytes += head.free.table_bytes();
         head.free.each(|(_, bytes)| {
             statistics.deallocated_blocks += 1;
             statistics.deallocated_bytes += bytes;

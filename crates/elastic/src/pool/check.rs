@@ -53,7 +53,10 @@ impl Pool {
             }
         }
         census.kept_bytes = self.kept.iter().map(|(_, _, committed)| committed).sum();
-        census.table_bytes = size_of::<Pool>() + self.regions.table_bytes() + self.chunks.headers() * heaplab_buddy::Chunks::HEADER_BYTES;
+        census.table_bytes = size_of::<Pool>()
+            + self.regions.table_bytes()
+            + self.chunks.headers() * heaplab_buddy::Chunks::HEADER_BYTES
+            + self.alone.table_bytes();
         census
     }
 
@@ -97,6 +100,10 @@ impl Pool {
                     return Err(format!("granule {id}: free {free}, longest run {longest}, listed {}", listed.contains(&id)));
                 }
             }
+        }
+        let alone_bytes = self.alone.bytes(self.shape.line_bytes());
+        if self.large_bytes == 0 && alone_bytes > 0 {
+            return Err(format!("{} chunks have one block, and none is in use", self.alone.len()));
         }
         let census = self.census();
         if self.claimed_bytes != 0 {

@@ -7,6 +7,7 @@ use super::{Memory, Pool};
 use crate::error::Error;
 use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Level};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Chunks that came back committed and wait for the next owner: by level, the last one first.
@@ -36,6 +37,45 @@ impl Kept {
     pub fn iter(&self) -> impl Iterator<Item = (Level, ChunkId, usize)> + '_ {
         let levels = self.0.iter().enumerate();
         levels.flat_map(|(level, chunks)| chunks.iter().map(move |(chunk, bytes)| (Level(level as u8), *chunk, *bytes)))
+    }
+}
+
+/// Chunks in use that have one block and nothing else, so that the block's address leads to its chunk: from their last line to their first
+/// one.
+#[derive(Debug, Default)]
+pub struct Alone(BTreeMap<u32, u32>);
+
+impl Alone {
+    /// There is one from line `first` to `top`.
+    pub fn note(&mut self, first: u32, top: u32) {
+        let before = self.0.insert(top - 1, first);
+        debug_assert!(before.is_none(), "a chunk has one owner");
+    }
+
+    /// Where the one ends that has this line.
+    pub fn at(&self, line: u32) -> Option<u32> {
+        self.0.range(line..).next().filter(|(_, first)| **first <= line).map(|(last, _)| last + 1)
+    }
+
+    /// The one that ends at `top` is one like others.
+    pub fn forget(&mut self, top: u32) {
+        let before = self.0.remove(&(top - 1));
+        debug_assert!(before.is_some(), "it was noted");
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Bytes of these books, about.
+    pub fn table_bytes(&self) -> usize {
+        self.0.len() * 2 * size_of::<(u32, u32)>()
+    }
+
+    /// Bytes of all of them, whose lines have so many.
+    pub fn bytes(&self, line_bytes: usize) -> usize {
+        self.0.iter().map(|(last, first)| (last + 1 - first) as usize * line_bytes).sum()
     }
 }
 

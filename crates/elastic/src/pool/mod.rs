@@ -23,8 +23,8 @@ use crate::error::Error;
 use bits::{Set, span};
 use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks};
-use large::Kept;
-use region::{Holes, Region, Regions, free_below, top_of_run};
+use large::{Alone, Kept};
+use region::{Hole, Holes, Region, Regions, free_below};
 use shape::{GRANULE_LINES, REGION_GRANULES, Shape};
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ impl Claim {
 
 /// What the pool did, counted since the beginning.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+#[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct Counts {
     /// Chunks handed out.
     pub chunks_taken: u64,
@@ -122,6 +122,7 @@ pub struct Pool {
     open: Set,
     warm: Set,
     kept: Kept,
+    alone: Alone,
     /// Committed bytes that nobody uses.
     idle_bytes: usize,
     /// Of claims that are not settled.
@@ -142,6 +143,7 @@ impl Pool {
             open: Set::default(),
             warm: Set::default(),
             kept: Kept::default(),
+            alone: Alone::default(),
             idle_bytes: 0,
             claimed_bytes: 0,
             large_bytes: 0,
@@ -170,10 +172,10 @@ impl Pool {
     pub fn take_lines(&mut self, need: u32, want: u32, hole: u32, memory: &impl Memory) -> Result<Lines, Error> {
         debug_assert!(0 < need && need <= want.min(GRANULE_LINES));
         let found = if hole == 0 { self.best(want).or_else(|| self.best(need)) } else { self.best(hole.max(need)) };
-        let (granule, run) = match found {
+        let hole = match found {
             Some(found) => found,
             None => match self.take_granule(memory) {
-                Ok(granule) => (granule, GRANULE_LINES),
+                Ok(granule) => Hole::whole(granule),
                 // There is no new granule to be had, but there may be a smaller hole.
                 Err(error) => match self.best(need) {
                     Some(found) => {
@@ -184,15 +186,15 @@ impl Pool {
                 },
             },
         };
-        let count = want.min(run);
-        let free_lines = self.regions.free_lines(granule);
-        let line = top_of_run(free_lines, run, count);
-        self.holes.take(&mut self.regions, granule, span(line, count));
+        let count = want.min(hole.run);
+        let line = hole.top(count);
+        self.holes.take(&mut self.regions, hole.granule, span(line, count));
         self.counts.chunks_taken += 1;
-        Ok(Lines { first: granule * GRANULE_LINES + line, count })
+        Ok(Lines { first: hole.granule * GRANULE_LINES + line, count })
     }
 
-    fn best(&mut self, lines: u32) -> Option<(u32, u32)> {
+    #[inline]
+    fn best(&mut self, lines: u32) -> Option<Hole> {
         self.holes.best(&mut self.regions, lines)
     }
 

@@ -117,9 +117,33 @@ impl Default for Holes {
     }
 }
 
+/// A free run.
+#[derive(Clone, Copy, Debug)]
+pub struct Hole {
+    /// Where it is.
+    pub granule: u32,
+    /// How long, in lines.
+    pub run: u32,
+    /// One bit for each place in the granule where a run of this length begins.
+    pub starts: u64,
+}
+
+impl Hole {
+    /// All of a granule that is free itself.
+    pub fn whole(granule: u32) -> Hole {
+        Hole { granule, run: GRANULE_LINES, starts: 1 }
+    }
+
+    /// The topmost `lines` of the topmost of the runs: their lowest line. `lines` is not more than the run's.
+    pub fn top(&self, lines: u32) -> u32 {
+        63 - self.starts.leading_zeros() + self.run - lines
+    }
+}
+
 impl Holes {
-    /// A granule whose longest free run is the shortest of at least `lines` that the lists know, with that length.
-    pub fn best(&mut self, regions: &mut Regions, lines: u32) -> Option<(u32, u32)> {
+    /// A granule whose longest free run is the shortest of at least `lines` that the lists know.
+    #[inline]
+    pub fn best(&mut self, regions: &mut Regions, lines: u32) -> Option<Hole> {
         if lines >= GRANULE_LINES {
             return None;
         }
@@ -128,13 +152,14 @@ impl Holes {
             if fitting == 0 {
                 return None;
             }
-            let length = fitting.trailing_zeros();
-            let granule = self.heads[length as usize];
-            let longest = longest_run(regions.free_lines(granule));
-            if longest == length {
-                return Some((granule, length));
+            let run = fitting.trailing_zeros();
+            let granule = self.heads[run as usize];
+            let free_lines = regions.free_lines(granule);
+            let starts = starts_of_runs(free_lines, run);
+            if starts != 0 {
+                return Some(Hole { granule, run, starts });
             }
-            self.move_to(regions, granule, longest);
+            self.move_to(regions, granule, longest_run(free_lines));
         }
     }
 
@@ -222,12 +247,6 @@ impl Holes {
     }
 }
 
-/// The topmost `lines` of the topmost run of at least `run` free ones: their lowest line. `lines <= run`.
-pub fn top_of_run(free_lines: u64, run: u32, lines: u32) -> u32 {
-    let start = 63 - starts_of_runs(free_lines, run).leading_zeros();
-    start + run - lines
-}
-
 /// How many lines directly below `line` are free.
 pub fn free_below(free_lines: u64, line: u32) -> u32 {
     if line == 0 { 0 } else { (free_lines << (64 - line)).leading_ones().min(line) }
@@ -239,9 +258,9 @@ mod tests {
 
     #[test]
     fn lines_are_taken_from_the_top_of_a_run() {
-        assert_eq!(top_of_run(u64::MAX, 64, 1), 63);
-        assert_eq!(top_of_run(0b0111_0011, 3, 2), 5);
-        assert_eq!(top_of_run(0b0111_0011, 3, 3), 4);
+        assert_eq!(Hole::whole(7).top(1), 63);
+        let hole = Hole { granule: 7, run: 3, starts: starts_of_runs(0b0111_0011, 3) };
+        assert_eq!((hole.top(2), hole.top(3)), (5, 4));
         assert_eq!(free_below(0b0111_0011, 7), 3);
         assert_eq!(free_below(0b0111_0011, 5), 1);
         assert_eq!(free_below(0b0111_0011, 4), 0);

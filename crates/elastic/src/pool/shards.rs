@@ -164,6 +164,21 @@ impl Held<'_> {
         self.pool.return_large(inside);
     }
 
+    /// [`Alone::note`](super::large::Alone::note).
+    pub fn note_alone(&mut self, first: u32, top: u32) {
+        self.pool.alone.note(first - self.shard.base_line, top - self.shard.base_line);
+    }
+
+    /// [`Alone::at`](super::large::Alone::at).
+    pub fn alone_at(&self, line: u32) -> Option<u32> {
+        Some(self.pool.alone.at(line - self.shard.base_line)? + self.shard.base_line)
+    }
+
+    /// [`Alone::forget`](super::large::Alone::forget).
+    pub fn forget_alone(&mut self, top: u32) {
+        self.pool.alone.forget(top - self.shard.base_line);
+    }
+
     fn inside(&self, large: &Large) -> Large {
         let base = self.shard.base_bytes;
         Large { range: large.range.start - base..large.range.end - base, ..large.clone() }

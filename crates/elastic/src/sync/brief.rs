@@ -10,15 +10,17 @@
 //!
 //! Loom tries the flag by itself; where it tries the pool, its own lock stands in, because every look of a waiter would be a step to try.
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 use loom::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(loom))]
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Whether somebody holds the lock.
+#[cfg(any(not(loom), test))]
 #[derive(Debug)]
 struct Flag(AtomicBool);
 
+#[cfg(any(not(loom), test))]
 impl Flag {
     fn new() -> Flag {
         Flag(AtomicBool::new(false))
@@ -48,7 +50,7 @@ impl Flag {
     }
 }
 
-#[cfg(loom)]
+#[cfg(all(loom, test))]
 fn pause(_: usize) {
     loom::thread::yield_now();
 }

@@ -12,6 +12,13 @@ fn fill(block: NonNull<u8>, bytes: usize, byte: u8) {
     unsafe { block.write_bytes(byte, bytes) };
 }
 
+fn holds(block: NonNull<u8>, bytes: usize, byte: u8) {
+    // Miri takes a microsecond a byte.
+    let bytes = if cfg!(miri) { bytes.min(64) } else { bytes };
+    // SAFETY: tests look at live blocks of this size, which were filled.
+    assert!(unsafe { std::slice::from_raw_parts(block.as_ptr(), bytes) }.iter().all(|found| *found == byte));
+}
+
 fn many(arena: &Arena, count: usize, layout: Layout) {
     for _ in 0..count {
         arena.allocate(layout).unwrap();
@@ -135,6 +142,70 @@ fn a_large_block_that_is_given_back_goes_back_to_the_system_while_its_arena_live
         drop(arena);
         is_empty(&space);
     }
+}
+
+#[test]
+fn phases_of_larger_blocks_take_memory_once_each() {
+    let (phase_bytes, phases) = (if cfg!(miri) { 4 << 10 } else { 64 << 10 }, 9);
+    let space = space();
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    let phase = |nth: usize| {
+        let layout = layout(16 << nth, 8);
+        let blocks: Vec<_> = (0..phase_bytes / layout.size()).map(|_| arena.allocate(layout).unwrap()).collect();
+        // SAFETY: each lives and is given back once.
+        blocks.into_iter().for_each(|block| unsafe { arena.deallocate(block, layout) });
+    };
+    (0..phases).for_each(phase);
+    let once = arena.statistics();
+    assert!(once.committed_bytes > 2 * phase_bytes, "free neighbours do not merge: {once:?}");
+    assert!(once.committed_bytes <= phases * phase_bytes * 5 / 4 + (16 << 10), "each size takes what it needs: {once:?}");
+    for _ in 0..3 {
+        (0..phases).for_each(phase);
+    }
+    assert!(arena.statistics().committed_bytes <= once.committed_bytes + phase_bytes, "and finds it again: {:?}", arena.statistics());
+    drop(arena);
+    is_empty(&space);
+}
+
+#[test]
+fn large_blocks_go_back_in_any_order_with_others_between() {
+    let count = if cfg!(miri) { 3 } else { 20 };
+    let (space, bytes) = (space(), 512 << 10);
+    let arena = space.arena(Growth::STANDARD).unwrap();
+    let other = space.arena(Growth::STANDARD).unwrap();
+    // Whether they come in order or not, the list has chunks of all kinds between them.
+    for stride in if cfg!(miri) { vec![2] } else { vec![1, count - 1, 7] } {
+        let before = space.committed_bytes() - space.idle_bytes();
+        let mut beside = Vec::new();
+        let blocks: Vec<_> = (0..count)
+            .map(|nth| {
+                let block = arena.allocate(layout(bytes + nth, 8 << (nth % 3))).unwrap();
+                fill(block, bytes + nth, nth as u8);
+                let small = arena.allocate(layout(3000, 8)).unwrap();
+                fill(small, 3000, nth as u8);
+                beside.push(small);
+                other.allocate(layout(5000, 8)).unwrap();
+                block
+            })
+            .collect();
+        let mut nth = 0;
+        for _ in 0..count {
+            holds(blocks[nth], bytes + nth, nth as u8);
+            marks::expect("a large block goes back with its chunk", || {
+                // SAFETY: each is live and given back once, because the stride and the count have no divisor in common.
+                unsafe { arena.deallocate(blocks[nth], layout(bytes + nth, 8 << (nth % 3))) };
+            });
+            space.check_deep().unwrap();
+            nth = (nth + stride) % count;
+        }
+        for (nth, small) in beside.into_iter().enumerate() {
+            holds(small, 3000, nth as u8);
+        }
+        let after = space.committed_bytes() - space.idle_bytes();
+        assert!(after - before < bytes, "no large block's chunk is left: {before}, {after}");
+    }
+    drop((arena, other));
+    is_empty(&space);
 }
 
 #[test]

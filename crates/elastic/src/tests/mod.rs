@@ -5,7 +5,7 @@
 //!
 //! | HotSpot's | ours |
 //! |---|---|
-//! | allocation guard | here canaries and more, `debugging`; the lab's heap prints the setting as off and has none: what JDK 17 reserves for it is not in the recordings that it is held against |
+//! | allocation guard | here canaries and more, `debugging`; the lab's heap has none: a release JVM takes the flag and does nothing (its `the_guard_of_a_release_jvm_changes_nothing`) |
 //! | arena growth policy | `growth::tests`; lab: `elastic/strategy.rs` |
 //! | bin list, block tree, free blocks | `blocks::what_is_known_of_the_largest_free_block_hides_none`, `free_blocks_that_wait_for_bins_are_not_lost`; lab: `free_blocks_tests.rs` |
 //! | chunk manager stress | `model`, over lists of operations; buddy: `random_steps_keep_every_invariant` |

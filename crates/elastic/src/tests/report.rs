@@ -225,7 +225,7 @@ Kernel: 11 commits, 12 uncommits of 13.00 KB in all
 }
 
 #[test]
-#[cfg(feature = "serde")]
+#[cfg(any(test, feature = "serde"))]
 fn reports_and_statistics_are_data() {
     let report = written();
     let json = serde_json::to_value(&report).unwrap();

@@ -79,6 +79,31 @@ static void refused_options(void) {
     elastic_arena_free(arena);
 }
 
+static void reallocated(void) {
+    elastic_arena *arena;
+    elastic_statistics has;
+    EXPECT(elastic_arena_new(space, NULL, 0, &arena) == ELASTIC_OK);
+    char *text = elastic_reallocate(arena, NULL, 0, 6, 1);
+    EXPECT(text != NULL);
+    memcpy(text, "first", 6);
+    char *other = elastic_allocate(arena, 100, 0);
+    text = elastic_reallocate(arena, text, 6, 5000, 1);
+    EXPECT(text != NULL && strcmp(text, "first") == 0);
+    memset(text + 6, 7, 4994);
+    memset(other, 9, 100);
+    text = elastic_reallocate(arena, text, 5000, 20, 1);
+    EXPECT(text != NULL && strcmp(text, "first") == 0 && text[19] == 7);
+    EXPECT(elastic_reallocate(arena, text, 20, (size_t)-1, 1) == NULL && strcmp(text, "first") == 0);
+    EXPECT(elastic_reallocate(arena, text, 20, 40, 3) == NULL);
+    text = elastic_reallocate(arena, text, 20, 20, 1);
+    EXPECT(text != NULL && other[99] == 9);
+    elastic_deallocate(arena, text, 20);
+    elastic_deallocate(arena, elastic_allocate(arena, 0, 64), 0);
+    elastic_arena_statistics(arena, &has);
+    EXPECT(has.deallocated_bytes >= 5000);
+    elastic_arena_free(arena);
+}
+
 static void changed_limit(void) {
     elastic_space *limited;
     elastic_arena *arena;
@@ -151,6 +176,7 @@ static void geometry(void) {
 static void statistics(void) {
     elastic_statistics has;
     elastic_arena *arena;
+    reallocated();
     EXPECT(elastic_arena_new(space, NULL, 0, &arena) == ELASTIC_OK);
     void *first = elastic_allocate(arena, 48, 8);
     EXPECT(first != NULL && elastic_allocate(arena, 80, 8) != NULL);
@@ -201,6 +227,7 @@ int main(void) {
     EXPECT(elastic_space_new(NULL, &space) == ELASTIC_OK);
     for (size_t nth = 0; nth < 2; nth++) EXPECT(pthread_create(&threads[nth], NULL, worker, (void *)(nth + 1)) == 0);
     for (size_t nth = 0; nth < 2; nth++) EXPECT(pthread_join(threads[nth], NULL) == 0);
+    reallocated();
     EXPECT(elastic_arena_new(space, NULL, 0, &arena) == ELASTIC_OK);
     void *first = elastic_allocate(arena, 64, 0);
     EXPECT(elastic_allocate(arena, 32, 0) != NULL);
