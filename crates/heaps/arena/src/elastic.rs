@@ -17,6 +17,8 @@ const WORD_BYTES: usize = 8;
 pub struct Elastic {
     space: Space,
     growth: Vec<Growth>,
+    /// How all of them grow, whatever `growth` says.
+    every: Option<Growth>,
     regions: Vec<Option<Arena>>,
     sizes: Option<Sizes>,
     /// By region, the blocks in `sizes`: they leave it with their arena, because what comes to lie there next may not be known.
@@ -100,6 +102,7 @@ impl Elastic {
         Ok(Elastic {
             space: Space::new(options)?,
             growth,
+            every: None,
             regions: Vec::new(),
             sizes: Some(Sizes::default()),
             known: Vec::new(),
@@ -121,15 +124,21 @@ impl Elastic {
         Ok(Elastic { sizes: None, ..Elastic::new(options, growth)? })
     }
 
+    /// The same with every arena growing alike, that of blocks of no region too.
+    pub fn growing(self, growth: Growth) -> Elastic {
+        Elastic { every: Some(growth), ..self }
+    }
+
     /// The space.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
     fn growth_of(&self, number: usize) -> Growth {
-        match number {
-            0 => Growth::LARGE,
-            _ => self.growth.get(number).copied().unwrap_or(Growth::STANDARD),
+        match (self.every, number) {
+            (Some(growth), _) => growth,
+            (None, 0) => Growth::LARGE,
+            (None, _) => self.growth.get(number).copied().unwrap_or(Growth::STANDARD),
         }
     }
 

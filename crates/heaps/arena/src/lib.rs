@@ -5,7 +5,7 @@
 //! dying region's blocks one by one, which is what a program pays that has malloc alone.
 //!
 //! - [`bump`]: bumpalo, one `Bump` an arena.
-//! - [`elastic`]: heaplab's own elastic arenas.
+//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters.
 //!
 //! ```
 //! use heaplab_arena::bump::Bumps;
@@ -23,3 +23,4 @@
 pub mod bump;
 pub mod elastic;
 mod sizes;
+pub mod spec;

@@ -2,6 +2,8 @@
 //!
 //! One table ([`PARAMETERS`]) from which parsing, limits and help derive.
 
+use heaplab_heap::Parameter;
+use heaplab_heap::parameter::bytes;
 use serde::Serialize;
 
 /// Whose rules.
@@ -50,19 +52,6 @@ impl Reclaim {
     /// Every policy with its name.
     pub const ALL: [(Reclaim, &'static str); 3] =
         [(Reclaim::Balanced, "balanced"), (Reclaim::Aggressive, "aggressive"), (Reclaim::None, "none")];
-}
-
-/// A parameter of the family.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Parameter {
-    /// As it is named on the command line.
-    pub name: &'static str,
-    /// The values it takes.
-    pub takes: &'static str,
-    /// What it is without being named.
-    pub default: &'static str,
-    /// What it does, in a line.
-    pub help: &'static str,
 }
 
 /// The family's parameters.
@@ -176,18 +165,6 @@ impl Spec {
         }
         Ok(())
     }
-}
-
-/// A count of bytes, with k, m or g for powers of 1024.
-fn bytes(text: &str) -> Option<u64> {
-    let (digits, shift) = match text.char_indices().last()? {
-        (end, 'k' | 'K') => (&text[..end], 10),
-        (end, 'm' | 'M') => (&text[..end], 20),
-        (end, 'g' | 'G') => (&text[..end], 30),
-        _ => (text, 0),
-    };
-    let number: u64 = digits.parse().ok()?;
-    number.checked_mul(1 << shift)
 }
 
 impl std::fmt::Display for Spec {

@@ -303,6 +303,20 @@ fn heavy_deallocation_agrees() {
     lists_agree("redefined", REDEFINED, 20..22, Limits::default());
 }
 
+/// A release JVM knows the flag of the allocation guard and that of deallocations, and does with them what it does without: they
+/// are for its debug builds. That is why the lab's heaps have no such parameters.
+#[test]
+fn the_guard_of_a_release_jvm_changes_nothing() {
+    let Some((java, classes)) = driver() else { return };
+    let events = random_list(70, REDEFINED);
+    let held = |options: &[&str]| -> Vec<(usize, usize)> {
+        run(java, classes, options, &events, Limits::default()).into_iter().map(|(used, committed, _)| (used, committed)).collect()
+    };
+    let plain = held(&[]);
+    assert!(plain == held(&["-XX:+MetaspaceGuardAllocations"]), "guarded allocations take no word more");
+    assert!(plain == held(&["-XX:-MetaspaceHandleDeallocations"]), "and blocks given back are used again in any case");
+}
+
 #[test]
 fn sizes_up_to_a_root_chunk_agree() {
     lists_agree("large", LARGE, 30..32, Limits::default());

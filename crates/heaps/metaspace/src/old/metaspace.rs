@@ -134,6 +134,11 @@ impl Metaspace11 {
         unsafe { arena.deallocate(block.as_ptr().expose_provenance(), Arena::raw_words(words)) };
     }
 
+    /// Words of an arena that are handed out or in its free blocks; none once it is dead.
+    pub fn used_words(&self, id: ArenaId) -> usize {
+        self.arenas[id.0].as_ref().map_or(0, |arena| arena.used_words)
+    }
+
     /// After class unloading: unmaps the nodes in which nothing is in use. Returns how many.
     pub fn purge(&mut self) -> usize {
         self.pools.iter_mut().map(Pool::purge).sum()

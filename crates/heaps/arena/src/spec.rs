@@ -1,0 +1,222 @@
+//! The parameters of [`elastic`](crate::elastic) as a command line names them: `granule=64k,keep=4m,growth=fast`.
+//!
+//! One table ([`PARAMETERS`]) from which parsing and help derive; what it does not name is as the library has it.
+
+use heaplab_elastic::{Growth, Options, Reclaim};
+use heaplab_heap::Parameter;
+use heaplab_heap::parameter;
+use std::sync::Arc;
+use std::time::Duration;
+
+const BYTES: &str = "bytes, or with k, m, g";
+
+/// The library's parameters.
+pub const PARAMETERS: [Parameter; 7] = [
+    Parameter { name: "granule", takes: "a power of two of a page to 256k", default: "a page", help: "committed and given back at a time" },
+    Parameter {
+        name: "growth",
+        takes: "recorded, micro, small, standard, fast or large",
+        default: "recorded",
+        help: "sizes of an arena's chunks: as the recording says of each arena (standard where it does not, large for blocks of none), or of all arenas the same",
+    },
+    Parameter {
+        name: "reclaim",
+        takes: "return, trim or background",
+        default: "return",
+        help: "when idle memory goes back: when an arena dies, at a trim only, by a thread",
+    },
+    Parameter { name: "keep", takes: BYTES, default: "256k", help: "what may stay committed though idle (not with reclaim=trim)" },
+    Parameter { name: "interval", takes: "1 to 3600000 ms", default: "1000", help: "how often the thread of reclaim=background looks" },
+    Parameter { name: "huge_pages", takes: "true or false", default: "false", help: "ask the kernel for huge pages" },
+    Parameter {
+        name: "limit",
+        takes: "bytes, or with k, m, g; 64k or more",
+        default: "unlimited",
+        help: "most bytes that may be committed",
+    },
+];
+
+const GROWTHS: [(&str, Option<Growth>); 6] = [
+    ("recorded", None),
+    ("micro", Some(Growth::MICRO)),
+    ("small", Some(Growth::SMALL)),
+    ("standard", Some(Growth::STANDARD)),
+    ("fast", Some(Growth::FAST)),
+    ("large", Some(Growth::LARGE)),
+];
+
+const LIMIT_BYTES_MIN: usize = 64 << 10;
+/// The largest granule of which the default's root holds 64.
+const GRANULE_BYTES_MAX: usize = 256 << 10;
+
+/// What was asked for, as it was.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Spec {
+    /// Parameters that were named, with their values.
+    parameters: Vec<(&'static str, String)>,
+}
+
+/// Why a text is not the parameters of the library.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SpecError {
+    /// No such parameter.
+    #[error("elastic has no parameter {name:?}; it has {known}")]
+    Parameter {
+        /// As asked for.
+        name: String,
+        /// What it has.
+        known: String,
+    },
+    /// Not a value of this parameter.
+    #[error("elastic:{parameter} takes {takes}, not {value:?}")]
+    Value {
+        /// The parameter.
+        parameter: &'static str,
+        /// What it takes.
+        takes: &'static str,
+        /// As asked for.
+        value: String,
+    },
+    /// A parameter that another one makes useless.
+    #[error("elastic:{0}")]
+    Useless(&'static str),
+}
+
+impl Spec {
+    /// Parses `parameter=value` pieces, separated by commas; nothing asks for the library as it is.
+    ///
+    /// # Errors
+    /// A parameter that there is not, or a value that it does not take.
+    pub fn parse(text: &str) -> Result<Spec, SpecError> {
+        let mut spec = Spec::default();
+        for piece in text.split(',').filter(|piece| !piece.is_empty()) {
+            let (key, value) = piece.split_once('=').unwrap_or((piece, ""));
+            let Some(parameter) = PARAMETERS.iter().find(|parameter| parameter.name == key) else {
+                let known = PARAMETERS.map(|parameter| parameter.name).join(", ");
+                return Err(SpecError::Parameter { name: key.into(), known });
+            };
+            if !fits(parameter.name, value) {
+                return Err(SpecError::Value { parameter: parameter.name, takes: parameter.takes, value: value.into() });
+            }
+            spec.parameters.push((parameter.name, value.into()));
+        }
+        let reclaim = spec.get("reclaim").unwrap_or("return");
+        if reclaim == "trim" && spec.get("keep").is_some() {
+            return Err(SpecError::Useless("keep has no meaning with reclaim=trim, which keeps all"));
+        }
+        if reclaim != "background" && spec.get("interval").is_some() {
+            return Err(SpecError::Useless("interval is of reclaim=background only"));
+        }
+        Ok(spec)
+    }
+
+    /// The value of a parameter that was named; of the last, where it was named twice.
+    fn get(&self, name: &str) -> Option<&str> {
+        self.parameters.iter().rev().find(|(known, _)| *known == name).map(|(_, value)| value.as_str())
+    }
+
+    fn bytes(&self, name: &str) -> Option<usize> {
+        self.get(name).and_then(bytes)
+    }
+
+    /// The limit as it was named.
+    pub fn limit(&self) -> Option<&str> {
+        self.get("limit")
+    }
+
+    /// Whether idle memory goes back after a time, so that space depends on it.
+    pub fn depends_on_time(&self) -> bool {
+        self.get("reclaim") == Some("background")
+    }
+
+    /// How every arena grows; `None`: as the recording says of each.
+    pub fn growth(&self) -> Option<Growth> {
+        let name = self.get("growth").unwrap_or("recorded");
+        GROWTHS.iter().find(|(known, _)| *known == name).and_then(|(_, growth)| *growth)
+    }
+
+    /// The library's options.
+    pub fn options(&self) -> Options {
+        let mut options = Options::default();
+        if let Some(granule_bytes) = self.bytes("granule") {
+            options.granule_bytes = granule_bytes;
+        }
+        let keep_bytes = self.bytes("keep").unwrap_or(256 << 10);
+        options.reclaim = match self.get("reclaim") {
+            Some("trim") => Reclaim::AtTrim,
+            Some("background") => {
+                let ms = self.get("interval").and_then(|text| text.parse().ok()).unwrap_or(1000);
+                Reclaim::Background { interval: Duration::from_millis(ms), keep_bytes }
+            }
+            _ => Reclaim::AtReturn { keep_bytes },
+        };
+        options.huge_pages = self.get("huge_pages") == Some("true");
+        options.limit = self.bytes("limit").map(|bytes| Arc::new(heaplab_elastic::CommitLimit::new(bytes)));
+        options
+    }
+}
+
+/// A count of bytes that an address space may have.
+fn bytes(text: &str) -> Option<usize> {
+    parameter::bytes(text)?.try_into().ok()
+}
+
+fn fits(parameter: &str, value: &str) -> bool {
+    match parameter {
+        "granule" => bytes(value)
+            .is_some_and(|bytes| bytes.is_power_of_two() && (Options::default().granule_bytes..=GRANULE_BYTES_MAX).contains(&bytes)),
+        "growth" => GROWTHS.iter().any(|(name, _)| *name == value),
+        "reclaim" => matches!(value, "return" | "trim" | "background"),
+        "interval" => value.parse::<u64>().is_ok_and(|ms| (1..=3_600_000).contains(&ms)),
+        "huge_pages" => matches!(value, "true" | "false"),
+        "limit" => bytes(value).is_some_and(|bytes| bytes >= LIMIT_BYTES_MIN),
+        _ => bytes(value).is_some(),
+    }
+}
+
+impl std::fmt::Display for Spec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        for (index, (name, value)) in self.parameters.iter().enumerate() {
+            write!(f, "{}{name}={value}", if index == 0 { "" } else { "," })?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_become_options() {
+        let text = "granule=64k,growth=fast,reclaim=background,keep=4m,interval=20,huge_pages=true,limit=1g";
+        let spec = Spec::parse(text).unwrap();
+        assert_eq!(
+            (spec.to_string().as_str(), spec.growth(), spec.limit(), spec.depends_on_time()),
+            (text, Some(Growth::FAST), Some("1g"), true)
+        );
+        let options = spec.options();
+        assert_eq!((options.granule_bytes, options.huge_pages), (64 << 10, true));
+        assert_eq!(options.reclaim, Reclaim::Background { interval: Duration::from_millis(20), keep_bytes: 4 << 20 });
+        assert_eq!(options.limit.map(|limit| limit.limit_bytes()), Some(1 << 30));
+        assert_eq!(Spec::parse("reclaim=trim").unwrap().options().reclaim, Reclaim::AtTrim);
+        let (plain, library) = (Spec::parse("").unwrap(), Options::default());
+        assert_eq!(
+            (plain.options().reclaim, plain.options().granule_bytes, plain.growth()),
+            (library.reclaim, library.granule_bytes, None)
+        );
+        assert!(plain.options().limit.is_none() && !plain.options().huge_pages && plain.to_string().is_empty());
+        // The largest granule that parses is one that the library takes.
+        assert!(crate::elastic::Elastic::new(Spec::parse("granule=256k").unwrap().options(), Vec::new()).is_ok());
+    }
+
+    #[test]
+    fn what_is_wrong_is_said() {
+        let said = |text: &str| Spec::parse(text).unwrap_err().to_string();
+        assert_eq!(said("fast=1"), "elastic has no parameter \"fast\"; it has granule, growth, reclaim, keep, interval, huge_pages, limit");
+        assert_eq!(said("granule=5k"), "elastic:granule takes a power of two of a page to 256k, not \"5k\"");
+        assert_eq!(said("limit=1k"), "elastic:limit takes bytes, or with k, m, g; 64k or more, not \"1k\"");
+        assert_eq!(said("keep"), "elastic:keep takes bytes, or with k, m, g, not \"\"");
+        assert!(said("reclaim=trim,keep=1m").contains("no meaning") && said("interval=5").contains("background only"));
+    }
+}
