@@ -86,7 +86,8 @@ impl Statistics {
         for loader in self.largest_loaders.iter().take(LOADERS_PRINTED) {
             let in_use = &loader.in_use;
             let (used, free, committed) = (short(in_use.used_bytes), short(in_use.free_bytes), short(in_use.committed_bytes));
-            let (name, classes, chunks, pins) = (row(loader), loader.classes, in_use.chunks, loader.pinned_granules);
+            let classes = loader.classes.map_or_else(|| String::from("?"), |classes| classes.to_string());
+            let (name, chunks, pins) = (row(loader), in_use.chunks, loader.pinned_granules);
             writeln!(out, " {name:<21} {classes:>7}{chunks:>7}{used:>8}{free:>8}{committed:>10}{pins:>7}")?;
         }
         Ok(())

@@ -13,10 +13,15 @@ use serde::Serialize;
 /// What is less than this part of what is committed is not worth a finding.
 const SHARE_MIN: u64 = 200;
 
+/// What the estimate of smaller granules neglects: a heap with those prefers other chunks from the beginning.
+const AS_THEY_LIE: &str = "That counts the chunks as they lie now, which would lie otherwise then, so that it is an upper estimate: heaplab replay --on metaspace:jdk17,reclaim=aggressive runs it.";
+
 /// What a finding is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FindingKind {
+    /// Requests that a limit refused.
+    Refused,
     /// Free chunks beside chunks in use in one granule.
     PinnedGranules,
     /// Committed granules in which nothing is in use.
@@ -88,9 +93,10 @@ impl Requests {
     }
 }
 
-/// The findings, the most bytes first.
+/// The findings: requests that `MaxMetaspaceSize` refused, then the most bytes first.
 pub fn findings(statistics: &Statistics, shadow: &Shadow, requests: &Requests) -> Vec<Finding> {
     let found = [
+        refused(statistics),
         pinned(statistics),
         idle(statistics, shadow),
         one_class(statistics),
@@ -99,10 +105,12 @@ pub fn findings(statistics: &Statistics, shadow: &Shadow, requests: &Requests) -
         waste(statistics),
         large(requests),
     ];
-    let counts =
-        |finding: &Finding| finding.kind == FindingKind::LargeRequests || finding.bytes * SHARE_MIN >= statistics.committed_bytes();
+    let is_no_waste = |kind| matches!(kind, FindingKind::LargeRequests | FindingKind::Refused);
+    let counts = |finding: &Finding| is_no_waste(finding.kind) || finding.bytes * SHARE_MIN >= statistics.committed_bytes();
     let mut findings: Vec<Finding> = found.into_iter().flatten().filter(counts).collect();
-    findings.sort_by_key(|finding| std::cmp::Reverse(finding.bytes));
+    // What a collection cured is no trouble: it comes last, with its no bytes.
+    let is_cured = statistics.full.is_none() && statistics.counters.commits_refused_at_threshold > 0;
+    findings.sort_by_key(|finding| (finding.kind != FindingKind::Refused || is_cured, std::cmp::Reverse(finding.bytes)));
     findings
 }
 
@@ -113,6 +121,50 @@ fn share(part: u64, statistics: &Statistics) -> String {
 
 fn plural(count: u64, one: &str) -> String {
     format!("{count} {one}{}", if count == 1 { "" } else { "s" })
+}
+
+fn refused(statistics: &Statistics) -> Option<Finding> {
+    let counters = &statistics.counters;
+    if counters.refused == 0 {
+        return None;
+    }
+    let requests = plural(counters.refused, "request");
+    let (title, advice) = match statistics.full {
+        Some(full) => (
+            format!(
+                "{requests} refused: MaxMetaspaceSize, {}, was reached, with {} committed, {} of it used by blocks",
+                bytes(full.limit_bytes),
+                bytes(full.committed_bytes),
+                bytes(full.used_bytes)
+            ),
+            format!(
+                "The JVM then collects, and where that frees too little it throws OutOfMemoryError: Metaspace. The rest, {}, was committed but free: in chunks of \
+                 loaders and in free chunks, which serve only requests that fit them. If the loaders that live are meant to, -XX:MaxMetaspaceSize must be larger \
+                 (with -XX:CompressedClassSpaceSize, a part of it); if not, something refers to them still: the largest are listed above.{}",
+                bytes(full.committed_bytes.saturating_sub(full.used_bytes)),
+                at_threshold(counters.commits_refused_at_threshold)
+            ),
+        ),
+        None if counters.commits_refused_at_threshold > 0 => (
+            format!("{requests} refused: the threshold for collecting was reached"),
+            at_threshold(counters.commits_refused_at_threshold).trim_start().into(),
+        ),
+        None => (
+            format!("{requests} refused: the recording does not say by which limit"),
+            "No commit was refused, so that address space was lacking: class space is full (-XX:CompressedClassSpaceSize), or the system gave no memory.".into(),
+        ),
+    };
+    Some(Finding { kind: FindingKind::Refused, title, advice, bytes: 0, saving_bytes: None })
+}
+
+fn at_threshold(commits: u64) -> String {
+    match commits {
+        0 => String::new(),
+        _ => format!(
+            " {} refused until the JVM had collected, which is how it raises its threshold: a larger -XX:MetaspaceSize spares these collections.",
+            plural(commits, "commit")
+        ),
+    }
 }
 
 fn pinned(statistics: &Statistics) -> Option<Finding> {
@@ -154,10 +206,12 @@ fn smaller_granules(statistics: &Statistics) -> String {
     let given_back = bytes(statistics.pinned.free_in_quarters_bytes);
     match statistics.reclaim {
         Reclaim::Balanced => {
-            format!("Granules of a quarter of the size would give back {given_back}: -XX:MetaspaceReclaimPolicy=aggressive.")
+            format!(
+                "Granules of a quarter of the size would give back up to {given_back}: -XX:MetaspaceReclaimPolicy=aggressive. {AS_THEY_LIE}"
+            )
         }
         Reclaim::Unknown => format!(
-            "Granules of a quarter of the size would give back {given_back}: -XX:MetaspaceReclaimPolicy=aggressive, if this is JDK 16 to 20 (21 removed it)."
+            "Granules of a quarter of the size would give back up to {given_back}: -XX:MetaspaceReclaimPolicy=aggressive, if this is JDK 16 to 20 (21 removed it). {AS_THEY_LIE}"
         ),
         Reclaim::Aggressive => String::from("The policy is already the one with the smallest granules (aggressive)."),
         Reclaim::None => String::from("The policy none uncommits nothing: -XX:MetaspaceReclaimPolicy=balanced or aggressive does."),

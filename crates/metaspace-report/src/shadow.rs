@@ -64,7 +64,29 @@ pub struct LiveArena {
     pub live_bytes: u64,
     /// Blocks given in all.
     pub allocations: u64,
+    /// Of the live ones, those that are classes by their type, whichever space they lie in.
+    pub live_classes: u64,
+    /// The same of all that were given.
+    pub classes: u64,
     objects: Vec<ObjectId>,
+}
+
+impl LiveArena {
+    /// What lies from `address` on in a free block is no longer part of that.
+    fn cut_off(&mut self, address: u64) {
+        if let Some((from, bytes)) = self.free_blocks.range_mut(..address).next_back() {
+            *bytes = (*bytes).min(address - from);
+        }
+    }
+}
+
+/// A block that lives: its arena, the bytes asked for and to be used, and whether it is a class.
+#[derive(Clone, Copy, Debug)]
+struct Live {
+    owner: u32,
+    size: u64,
+    usable: u64,
+    class: bool,
 }
 
 /// How often what happened.
@@ -80,6 +102,10 @@ pub struct Counters {
     pub from_free_blocks: u64,
     /// Requests refused by a limit.
     pub refused: u64,
+    /// Commits refused because `MaxMetaspaceSize` was reached; a request may try two.
+    pub commits_refused_at_max: u64,
+    /// Commits refused because the threshold was reached at which the JVM collects first.
+    pub commits_refused_at_threshold: u64,
     /// Blocks given back early.
     pub deallocations: u64,
     /// Rests of retired chunks and of blocks that were kept for use.
@@ -102,6 +128,17 @@ pub struct Counters {
     pub purges: u64,
 }
 
+/// The metaspace as it was when it had reached its limit.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Full {
+    /// The limit: what was committed, and what could have been beyond that.
+    pub limit_bytes: u64,
+    /// What was committed.
+    pub committed_bytes: u64,
+    /// What blocks took of it.
+    pub used_bytes: u64,
+}
+
 /// The metaspace at one moment.
 #[derive(Clone, Debug)]
 pub struct Shadow {
@@ -119,9 +156,13 @@ pub struct Shadow {
     pub reclaim: Reclaim,
     /// Bytes of blocks in chunks in use.
     pub used_bytes: u64,
+    /// When a commit was refused last because of `MaxMetaspaceSize`.
+    pub full: Option<Full>,
+    /// What blocks that are classes have as their stack.
+    class_stacks: Vec<bool>,
     granules: Granules,
     class_nodes: Vec<(u64, u64)>,
-    objects: Map<ObjectId, (u32, u64, u64)>,
+    objects: Map<ObjectId, Live>,
     partners: Vec<Option<u32>>,
 }
 
@@ -136,11 +177,18 @@ impl Shadow {
             granule_bytes: GRANULE_BYTES,
             reclaim: Reclaim::Unknown,
             used_bytes: 0,
+            full: None,
+            class_stacks: class_stacks(tables),
             granules: Granules::default(),
             class_nodes: Vec::new(),
             objects: Map::default(),
             partners: tables.arenas.iter().map(|arena| arena.partner).collect(),
         }
+    }
+
+    /// Whether the recording says of blocks that they are classes.
+    pub fn knows_classes(&self) -> bool {
+        self.class_stacks.contains(&true)
     }
 
     /// Bytes that are committed.
@@ -176,8 +224,9 @@ impl Shadow {
             Op::Alloc => self.allocated(event),
             Op::Free if event.counts() => {
                 self.counters.deallocations += 1;
-                let Some((owner, size, usable)) = self.objects.remove(&event.object) else { return };
+                let Some(Live { owner, size, usable, class }) = self.objects.remove(&event.object) else { return };
                 if let Some(arena) = self.arenas.get_mut(&owner) {
+                    arena.live_classes = arena.live_classes.saturating_sub(u64::from(class));
                     // A damaged recording may bear an arena twice.
                     arena.live_blocks = arena.live_blocks.saturating_sub(1);
                     arena.live_bytes = arena.live_bytes.saturating_sub(size);
@@ -194,7 +243,7 @@ impl Shadow {
                 self.counters.arena_deaths += 1;
                 if let Some(arena) = self.arenas.remove(&event.arena) {
                     for object in arena.objects {
-                        if self.objects.get(&object).is_some_and(|(owner, _, _)| *owner == event.arena) {
+                        if self.objects.get(&object).is_some_and(|live| live.owner == event.arena) {
                             self.objects.remove(&object);
                         }
                     }
@@ -207,16 +256,26 @@ impl Shadow {
     fn allocated(&mut self, event: &Event) {
         self.counters.allocations += 1;
         let bytes = event.usable.max(event.size);
-        self.objects.insert(event.object, (event.arena, event.size, bytes));
+        let class = self.class_stacks.get(event.stack as usize).copied().unwrap_or(false);
+        self.objects.insert(event.object, Live { owner: event.arena, size: event.size, usable: bytes, class });
         let arena = self.arenas.entry(event.arena).or_default();
         arena.allocations += 1;
+        arena.live_classes += u64::from(class);
+        arena.classes += u64::from(class);
         arena.live_blocks += 1;
         arena.live_bytes += event.size;
         arena.objects.push(event.object);
-        if let Some(block) = arena.free_blocks.remove(&event.address) {
+        // Where two threads take of one block, the second may be told first: its address then lies behind the block's beginning, which is the other's.
+        let around = arena.free_blocks.range(..=event.address).next_back().map(|(from, block)| (*from, *block));
+        if let Some((from, block)) = around.filter(|(from, block)| event.address - from < *block) {
             self.counters.from_free_blocks += 1;
-            if block.saturating_sub(bytes) > REST_BYTES {
-                arena.free_blocks.insert(event.address.saturating_add(bytes), block - bytes);
+            arena.free_blocks.remove(&from);
+            let before = event.address - from;
+            if before > 0 {
+                arena.free_blocks.insert(from, before);
+            }
+            if (block - before).saturating_sub(bytes) > REST_BYTES {
+                arena.free_blocks.insert(event.address.saturating_add(bytes), block - before - bytes);
             }
         }
         self.raise(event.address, bytes);
@@ -261,6 +320,12 @@ impl Shadow {
             }
             ChunkOp::Enlarge => self.enlarge(address, bytes),
             ChunkOp::Return => self.give_back(address),
+            ChunkOp::Refused => {
+                let is_in_use = self.chunks.get(&address).is_some_and(|chunk| chunk.owner != Owner::Free);
+                if !is_in_use && self.split_off(event).is_some() {
+                    self.give_back(address);
+                }
+            }
             ChunkOp::Commit => {
                 self.counters.commits += 1;
                 if let Some((from, to)) = self.granules_of(address, bytes) {
@@ -276,19 +341,34 @@ impl Shadow {
                     chunk.committed_bytes = 0;
                 }
             }
-            ChunkOp::Leftover => {
-                self.counters.leftovers += 1;
-                self.raise(address, bytes);
-                let partner = self.partners.get(event.arena as usize).copied().flatten();
-                if let Some(partner) = partner.and_then(|partner| self.arenas.get_mut(&partner)) {
-                    partner.free_blocks.remove(&address);
-                }
-                if let Some(arena) = self.arenas.get_mut(&event.arena) {
-                    // No block is larger than the chunk it lies in.
-                    arena.free_blocks.insert(address, bytes.min(ROOT_BYTES));
-                }
-            }
+            ChunkOp::Leftover => self.leftover(event),
             ChunkOp::Purge => self.counters.purges += 1,
+            // Until the size limit there is no more left than until the threshold: it is the limit that refused.
+            ChunkOp::Limit if bytes <= address => {
+                self.counters.commits_refused_at_max += 1;
+                let committed_bytes = self.committed_bytes();
+                let limit_bytes = committed_bytes.saturating_add(bytes);
+                self.full = Some(Full { limit_bytes, committed_bytes, used_bytes: self.used_bytes });
+            }
+            ChunkOp::Limit => self.counters.commits_refused_at_threshold += 1,
+        }
+    }
+
+    /// What a block or a chunk leaves over goes to an arena's free blocks.
+    fn leftover(&mut self, event: &ChunkEvent) {
+        let (address, bytes) = (event.address, event.bytes);
+        self.counters.leftovers += 1;
+        self.raise(address, bytes);
+        // JDK 24 and later give what a block of class space leaves over to the arena that is not of class space.
+        let partner = self.partners.get(event.arena as usize).copied().flatten();
+        for row in [Some(event.arena), partner].into_iter().flatten() {
+            if let Some(arena) = self.arenas.get_mut(&row) {
+                arena.cut_off(address);
+            }
+        }
+        if let Some(arena) = self.arenas.get_mut(&event.arena) {
+            // No block is larger than the chunk it lies in.
+            arena.free_blocks.insert(address, bytes.min(ROOT_BYTES));
         }
     }
 
@@ -305,10 +385,20 @@ impl Shadow {
     }
 
     fn take(&mut self, event: &ChunkEvent) {
-        if !is_chunk(event.address, event.bytes) {
+        if self.split_off(event).is_none() {
             return;
         }
         self.counters.chunks_taken += 1;
+        if event.arena != 0 {
+            self.arenas.entry(event.arena).or_default().chunks.push(event.address);
+        }
+    }
+
+    /// A chunk is taken from the free one that begins where it does: `None` where there can be none.
+    fn split_off(&mut self, event: &ChunkEvent) -> Option<()> {
+        if !is_chunk(event.address, event.bytes) {
+            return None;
+        }
         let owner = Owner::Arena(event.arena);
         // Where the beginning of the recording is missing, the chunk may lie in nothing that is known.
         let mut chunk = match self.chunks.remove(&event.address) {
@@ -323,9 +413,7 @@ impl Shadow {
             self.chunks.insert(event.address + chunk.bytes, Chunk { committed_bytes: rest_bytes, ..chunk });
         }
         self.chunks.insert(event.address, Chunk { owner, ..chunk });
-        if event.arena != 0 {
-            self.arenas.entry(event.arena).or_default().chunks.push(event.address);
-        }
+        Some(())
     }
 
     fn enlarge(&mut self, address: u64, bytes: u64) {
@@ -370,4 +458,10 @@ impl Shadow {
 /// Whether a chunk can lie there: a power of two from 1 KB to a root chunk, at a multiple of its size.
 fn is_chunk(address: u64, bytes: u64) -> bool {
     bytes.is_power_of_two() && (1024..=ROOT_BYTES).contains(&bytes) && address.is_multiple_of(bytes) && address.checked_add(bytes).is_some()
+}
+
+/// By row of the stacks: whether its innermost frame is the type of classes.
+fn class_stacks(tables: &Tables) -> Vec<bool> {
+    let is_class = |frame: u32| tables.frames.get(frame as usize).is_some_and(|frame| frame.function.as_deref() == Some("Class"));
+    tables.stacks.iter().enumerate().map(|(row, node)| row > 0 && is_class(node.frame)).collect()
 }

@@ -1,6 +1,6 @@
 //! What the metaspace holds, counted as `jcmd VM.metaspace` counts it, and by kind of loader, which that does not do.
 
-use crate::shadow::{Counters, Owner, ROOT_BYTES, Shadow};
+use crate::shadow::{Counters, Full, Owner, ROOT_BYTES, Shadow};
 use heaplab_trace::tables::{Reclaim, Tables};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -98,7 +98,7 @@ pub struct Kind {
     pub in_use: InUse,
     /// Their free blocks.
     pub free_blocks: FreeBlocks,
-    /// Arenas whose class arena has given exactly one block: loaders of one class.
+    /// Arenas of loaders that have made exactly one class.
     pub of_one_class: u64,
     /// Chunks of those.
     pub of_one_class_in_use: InUse,
@@ -111,8 +111,9 @@ pub struct Loader {
     pub name: String,
     /// Its kind.
     pub kind: String,
-    /// Blocks in its class arena: classes, but for those of the CDS archive.
-    pub classes: u64,
+    /// Classes, but for those of the CDS archive: blocks of its class arena, and those which the recording calls so elsewhere (JVMs without compressed class
+    /// pointers have no class space, and JDK 24 and later keep interfaces out of it). `None`: not known, since there is neither.
+    pub classes: Option<u64>,
     /// Its chunks.
     pub in_use: InUse,
     /// Granules with free chunks that stay committed because of its chunks, and perhaps others'.
@@ -167,6 +168,8 @@ pub struct Statistics {
     pub chunk_headers: u64,
     /// What happened so far.
     pub counters: Counters,
+    /// The metaspace when `MaxMetaspaceSize` refused something last; `None`: it has not.
+    pub full: Option<Full>,
 }
 
 impl Statistics {
@@ -177,6 +180,7 @@ impl Statistics {
             reclaim: shadow.reclaim,
             chunk_headers: shadow.chunks.len() as u64,
             counters: shadow.counters,
+            full: shadow.full,
             ..Statistics::default()
         };
         for (_, bytes, class) in &shadow.nodes {
@@ -253,15 +257,21 @@ impl Statistics {
             }
             let loader = loaders.of(tables, *row);
             loader.in_use.add(&in_use);
-            loader.classes += if class { arena.live_blocks } else { 0 };
+            // A block of class space whose type is not known is a class as well.
+            let classes = if class { arena.live_blocks } else { arena.live_classes };
+            if class || shadow.knows_classes() {
+                loader.classes = Some(loader.classes.unwrap_or(0) + classes);
+            }
             let blocks = FreeBlocks { blocks: arena.free_blocks.len() as u64, bytes: arena.free_blocks.values().sum() };
             let space = self.space_mut(class);
             space.in_use_total.add(&in_use);
             space.free_blocks.blocks += blocks.blocks;
             space.free_blocks.bytes += blocks.bytes;
             self.loaders += u64::from(!class);
-            let class_row = if class { Some(*row) } else { known.partner };
-            let of_one_class = class_row.and_then(|row| shadow.arenas.get(&row)).is_some_and(|arena| arena.allocations == 1);
+            let other = known.partner.and_then(|row| shadow.arenas.get(&row));
+            let (in_class, in_other) = if class { (Some(arena), other) } else { (other, Some(arena)) };
+            let made = in_class.map_or(0, |arena| arena.allocations) + in_other.map_or(0, |arena| arena.classes);
+            let of_one_class = made == 1;
             let kind = self.kind(&known.growth_policy, class);
             kind.arenas += 1;
             kind.live_blocks += arena.live_blocks;

@@ -119,7 +119,7 @@ fn advice_is_for_the_recorded_version() {
         (found.advice, found.saving_bytes)
     };
     let (balanced, saving) = advice(Reclaim::Balanced);
-    assert!(balanced.ends_with("-XX:MetaspaceReclaimPolicy=aggressive.") && saving == Some(48 << 10), "{balanced}");
+    assert!(balanced.contains("up to 48.00 KB: -XX:MetaspaceReclaimPolicy=aggressive.") && saving == Some(48 << 10), "{balanced}");
     let (removed, saving) = advice(Reclaim::Removed);
     assert!(removed.contains("has no setting") && !removed.contains("aggressive") && saving.is_none(), "{removed}");
     assert!(advice(Reclaim::Unknown).0.contains("JDK 16 to 20"));
@@ -130,10 +130,12 @@ fn advice_is_for_the_recorded_version() {
     }
 }
 
-/// The counters are HotSpot's: what its log says of each operation, as often as it says so.
+/// The counters are HotSpot's: what its log says of each operation, as often as it says so; also of a JVM whose `MaxMetaspaceSize` refuses
+/// chunks that were split off already.
 #[test]
 fn operations_are_counted_as_the_log_has_them() {
-    for (name, packed) in LOGS {
+    let refused: (_, &[u8]) = ("refused", include_bytes!("../../trace/tests/data/jvm-log/jdk-17-refused.log.gz"));
+    for (name, packed) in LOGS.into_iter().chain([refused]) {
         let mut text = String::new();
         std::io::Read::read_to_string(&mut flate2::read::GzDecoder::new(packed), &mut text).unwrap();
         let lines = |part: &str| text.lines().filter(|line| line.contains(part)).count() as u64;
@@ -145,7 +147,53 @@ fn operations_are_counted_as_the_log_has_them() {
         assert_eq!(counters.uncommits, lines("... uncommitted "), "{name}: uncommits");
         assert_eq!(counters.chunks_taken, lines("handing out chunk"), "{name}");
         assert_eq!(counters.chunks_returned, lines("returning chunk"), "{name}");
+        assert_eq!(counters.merges, lines("): merged into chunk "), "{name}: merges");
+        assert_eq!(lines("failed to commit") > 0, name == "refused");
         assert_eq!(counters.commits, lines("... committed "), "{name}");
         assert!(lines("... already fully uncommitted") == 0 || counters.uncommits < lines("uncommitting range"));
     }
+}
+
+#[test]
+fn refused_requests_are_a_finding() {
+    let (events, imported) = recorded(include_bytes!("../../trace/tests/data/jvm-log/jdk-17-refused.log.gz"));
+    let report = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap();
+    let first = &report.findings[0];
+    // The limit is the command line's: 384 KB.
+    assert_eq!((first.kind, report.statistics.full.unwrap().limit_bytes), (FindingKind::Refused, 384 << 10));
+    assert!(first.title.starts_with("4 requests refused: MaxMetaspaceSize, 384.00 KB, was reached"), "{}", first.title);
+    let mut statistics = Statistics::default();
+    let mut advice = |change: &dyn Fn(&mut Statistics)| {
+        change(&mut statistics);
+        let found = findings::findings(&statistics, &Shadow::new(&Tables::default()), &Requests::default());
+        found.first().map(|finding| format!("{} {}", finding.title, finding.advice))
+    };
+    assert_eq!(advice(&|_| {}), None);
+    assert!(advice(&|statistics| statistics.counters.refused = 2).unwrap().contains("CompressedClassSpaceSize"));
+    assert!(advice(&|statistics| statistics.counters.commits_refused_at_threshold = 1).unwrap().contains("-XX:MetaspaceSize"));
+}
+
+/// Without compressed class pointers (and, in JDK 24 and later, for interfaces) classes lie in non-class space.
+#[test]
+fn classes_are_counted_where_they_lie() {
+    let loader = |class_arena: &str, class_home: &str| {
+        let of =
+            |arena: &str, what: &str| format!("[1ns][1] Arena @{arena} ({}class sm): {what}\n", if arena == "0xa0" { "non-" } else { "" });
+        let mut log = of("0xa0", ": born.");
+        if class_arena != "0x0" {
+            log += &of(class_arena, ": born.");
+        }
+        log += &format!("[1ns][1] CLMS @0x1 : born (nonclass arena: 0xa0, class arena: {class_arena}.\n");
+        for (home, kind, address) in [("0xa0", 10, "0x4000000"), (class_home, 0, "0x4000800")] {
+            log += &of(home, "requested 100 words.");
+            log += &of(home, &format!("returning {address}."));
+            log += &format!("[1ns][1] Metaspace::allocate: type {kind} return {address}.\n");
+        }
+        log += "[1ns][1] ChkMgr @0x2 (non-class-space): handing out chunk @0x3, u, base 0x4000000, level lv12.\n";
+        let (events, imported) = recorded(log.as_bytes());
+        let statistics = report(&imported.tables, &mut Slice(&events), 0, At::End).unwrap().statistics;
+        let classes: u64 = statistics.kinds.iter().filter(|kind| !kind.class).map(|kind| kind.of_one_class).sum();
+        classes
+    };
+    assert_eq!((loader("0xb0", "0xb0"), loader("0xb0", "0xa0"), loader("0x0", "0xa0")), (1, 1, 1));
 }
