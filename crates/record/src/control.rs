@@ -106,6 +106,11 @@ impl ControlPage {
         (count > 0).then(|| (count, read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step)))
     }
 
+    /// Asks processes for their memory at exit(). To be called before the first is started.
+    pub fn ask_for_memory(&self) {
+        self.page().flags.store(layout::CONTROL_MEMORY, Ordering::Release);
+    }
+
     /// Renews the later pair of clock readings, which recovery depends on.
     pub fn tick(&self) {
         let now = Moment::now();

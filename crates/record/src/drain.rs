@@ -5,8 +5,9 @@
 
 use crate::clock;
 use crate::discover::{self, RINGS_MAX};
-use crate::proc_fs;
+use crate::proc_fs::{self, Memory};
 use crate::ring::{self, Change, Parsed, Part, Ring};
+use crate::session;
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
@@ -16,7 +17,9 @@ use hashbrown::HashMap;
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File};
 use std::io;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
+use std::process::ExitStatus;
 use std::time::{Duration, Instant};
 
 /// Bytes of payload at which a block is written.
@@ -51,6 +54,12 @@ struct TrackedRing {
     damaged: bool,
 }
 
+impl TrackedRing {
+    fn is_waiting(&self) -> bool {
+        [Part::Main, Part::Nested].into_iter().any(|part| self.ring.fill(part).0 > 0)
+    }
+}
+
 #[derive(Debug)]
 struct Tracked {
     file: File,
@@ -74,6 +83,8 @@ pub struct Drainer {
     sampled: HashMap<u64, u64>,
     /// Of the block that is being written, what concerns addresses that are followed.
     chosen: Vec<Change>,
+    /// Records of images that have ended are in their rings still: the spool did not take them.
+    left_in_rings: bool,
 }
 
 impl Drainer {
@@ -89,6 +100,7 @@ impl Drainer {
             totals: Totals::default(),
             sampled: HashMap::new(),
             chosen: Vec::new(),
+            left_in_rings: false,
         }
     }
 
@@ -97,9 +109,14 @@ impl Drainer {
         Totals { spool_bytes: self.writer.bytes(), images: (self.living.len() + self.done.len()) as u64, ..self.totals }
     }
 
-    /// Appends a note.
+    /// Appends a note. One that cannot be written is known to who finishes the spool now ([`Drainer::into_index`]), unless it says that
+    /// everything was written.
     pub fn note(&mut self, note: &Note) -> io::Result<()> {
-        self.writer.note(note)
+        let written = self.writer.note(note);
+        if written.is_err() && !matches!(note, Note::Complete { .. }) {
+            self.writer.remember(note.clone());
+        }
+        written
     }
 
     /// Images that are followed, as (pid, seq).
@@ -107,10 +124,9 @@ impl Drainer {
         self.living.keys().copied()
     }
 
-    /// Whether something waits in the rings of images that are followed.
-    pub fn is_waiting(&self) -> bool {
-        let waits = |ring: &TrackedRing| [Part::Main, Part::Nested].into_iter().any(|part| ring.ring.fill(part).0 > 0);
-        self.living.values().flat_map(|tracked| &tracked.rings).any(waits)
+    /// Whether records that the spool did not take are in the rings of images that have ended.
+    pub fn has_left(&self) -> bool {
+        self.left_in_rings
     }
 
     /// Whether an image of `pid` was ever seen.
@@ -146,10 +162,7 @@ impl Drainer {
                 tracked.next_ring += 1;
             }
         }
-        for text in losses {
-            self.note(&Note::Loss { text })?;
-        }
-        Ok(())
+        all(losses, |text| self.note(&Note::Loss { text }))
     }
 
     /// Empties the rings that are worth it. Returns the fill of the fullest ring before, in thousandths.
@@ -247,47 +260,53 @@ impl Drainer {
     }
 
     /// Notes the images that have ended and empties their rings for the last time. `status_of` knows how the started process ended.
+    /// What fails of one keeps no other from being noted.
     pub fn reap(&mut self, status_of: impl Fn(u32) -> Option<How>) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
-        for (place, key) in keys.iter().enumerate() {
+        all(keys.iter().enumerate(), |(place, key)| {
             let replaced = keys.get(place + 1).is_some_and(|next| next.0 == key.0);
-            let Some(tracked) = self.living.get(key) else { continue };
+            let Some(tracked) = self.living.get(key) else { return Ok(()) };
             let how = if replaced {
                 Some(How::Exec)
             } else if let Some(how) = status_of(key.0) {
                 Some(how)
             } else {
-                (!proc_fs::runs(key.0, tracked.start_ticks)).then_some(How::Gone)
+                (!runs_still(*key, tracked.start_ticks)).then(|| how_gone(key.0, tracked.start_ticks))
             };
-            if let Some(how) = how {
-                self.end(*key, how)?;
-            }
-        }
-        Ok(())
+            how.map_or(Ok(()), |how| self.end(*key, how))
+        })
     }
 
-    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it.
-    pub fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
-        self.discover()?;
-        let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
-        for ring in &mut tracked.rings {
-            self.empty(ring)?;
-        }
+    /// The images that are followed run on, and are left to themselves.
+    pub fn leave(&mut self) -> io::Result<()> {
+        let keys: Vec<(u32, u32)> = self.living().collect();
+        all(keys, |key| self.end(key, How::Running))
+    }
+
+    /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it. What the spool does not take stays in the
+    /// rings' files, for finishing; the end is known all the same.
+    fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
+        let discovered = self.discover();
+        let Some(mut tracked) = self.living.remove(&key) else { return discovered };
+        let emptied = all(&mut tracked.rings, |ring| self.empty(ring));
+        self.left_in_rings |= tracked.rings.iter().any(TrackedRing::is_waiting);
         self.done.insert(key);
-        if how != How::Running {
+        let noted = self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
+        if emptied.is_ok() && how != How::Running {
             for number in 0..tracked.next_ring {
                 let _ = fs::remove_file(discover::ring_path(&self.spool, key, number));
             }
         }
-        self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how })
+        discovered.and(emptied).and(noted)
     }
 
     /// Notes the memory of every living image.
     pub fn sample(&mut self) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
         for (pid, seq) in keys {
-            if let Some((resident_bytes, resident_anonymous_bytes)) = proc_fs::memory(pid) {
-                self.note(&Note::Sample { counter: clock::counter(), pid, seq, resident_bytes, resident_anonymous_bytes })?;
+            if let Some(Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes }) = proc_fs::memory(pid) {
+                let counter = clock::counter();
+                self.note(&Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes, resident_peak_bytes })?;
             }
         }
         Ok(())
@@ -301,6 +320,31 @@ impl Drainer {
     /// Pretend that the disk is full once the spool has this many bytes; for tests.
     pub fn limit(&mut self, bytes: u64) {
         self.writer.limit(bytes);
+    }
+}
+
+/// Does it to all, whatever fails; the first failure.
+fn all<T>(items: impl IntoIterator<Item = T>, mut act: impl FnMut(T) -> io::Result<()>) -> io::Result<()> {
+    let mut first = Ok(());
+    for item in items {
+        let outcome = act(item);
+        first = first.and(outcome);
+    }
+    first
+}
+
+/// Whether the image's process runs. An emulator may tell its program other ticks than the kernel has (qemu does); then whether the process has
+/// the image's own file mapped is what tells it from another of its number.
+fn runs_still(key: (u32, u32), start_ticks: u64) -> bool {
+    let has_file = || proc_fs::maps(key.0, format!("/{}-{}.process", key.0, key.1).as_bytes()) == Some(true);
+    proc_fs::runs(key.0, start_ticks) || (proc_fs::runs(key.0, 0) && has_file())
+}
+
+/// How a process ended that is not ours to wait for: as the kernel has it while its parent has not waited for it either.
+fn how_gone(pid: u32, start_ticks: u64) -> How {
+    match proc_fs::wait_status(pid, start_ticks).map(ExitStatus::from_raw) {
+        Some(status) => session::how_of(status),
+        None => How::Gone,
     }
 }
 
@@ -435,5 +479,19 @@ mod tests {
         drainer.limit(u64::MAX);
         drainer.turn().unwrap();
         assert_eq!((drainer.totals().events, tail(&ring)), (WORDS / 2, WORDS));
+    }
+
+    #[test]
+    fn an_end_that_a_full_disk_does_not_take_is_known_and_its_records_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
+        let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+        let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
+        drainer.limit(0);
+        assert!(drainer.reap(|_| Some(How::Exited(3))).is_err());
+        assert!(drainer.has_left() && drainer.living().next().is_none());
+        assert!(tail(&ring) == 0 && discover::ring_path(folder.path(), (7, 0), 0).exists());
+        let notes = drainer.into_index().notes;
+        assert!(matches!(notes[..], [Note::Ended { pid: 7, seq: 0, how: How::Exited(3), .. }]), "{notes:?}");
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Pure functions over untrusted bytes: `recover` reads what a crash left, and a target gone mad may have written anything.
 
+use crate::proc_fs::Memory;
 use heaplab_recorder::layout::{self, ProcessHeader};
 use std::mem::{offset_of, size_of};
 
@@ -29,8 +30,10 @@ pub struct Image {
     pub begin_counter: u64,
     /// Recording stopped early at this counter, for this reason (`CUT_...`).
     pub cut: Option<(u64, u32)>,
-    /// The status given to exit(), and when.
+    /// The status given to exit() or _exit(), and when.
     pub exit: Option<(i32, u64)>,
+    /// Its memory then.
+    pub exit_memory: Option<Memory>,
     /// Ring files made.
     pub ring_count: u32,
     /// What is missing, by reason (`LOST_...`).
@@ -134,6 +137,12 @@ impl Image {
                 .then(|| (u64_at(offset_of!(ProcessHeader, cut_counter)), u32_at(offset_of!(ProcessHeader, cut_reason)))),
             exit: (u32_at(offset_of!(ProcessHeader, exited)) == 1)
                 .then(|| (u32_at(offset_of!(ProcessHeader, exit_status)) as i32, u64_at(offset_of!(ProcessHeader, exit_counter)))),
+            exit_memory: Some(Memory {
+                resident_bytes: u64_at(offset_of!(ProcessHeader, exit_resident_bytes)),
+                anonymous_bytes: u64_at(offset_of!(ProcessHeader, exit_anonymous_bytes)),
+                resident_peak_bytes: u64_at(offset_of!(ProcessHeader, exit_resident_peak_bytes)),
+            })
+            .filter(|memory| memory.resident_bytes > 0 && u32_at(offset_of!(ProcessHeader, exited)) == 1),
             ring_count: u32_at(offset_of!(ProcessHeader, ring_count)),
             ..Image::default()
         };

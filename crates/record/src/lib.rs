@@ -11,7 +11,7 @@
 //! - [`drain`], [`spool`]: rings into checksummed blocks (docs/spool-format.md).
 //! - [`finish`]: spool into bundle: order, identity, stacks, processes.
 //! - [`symbolize`]: functions, files and lines for the frames.
-//! - [`diagnose`], [`unrecorded`]: why nothing was recorded.
+//! - [`diagnose`], [`unrecorded`], [`execs`]: what was not recorded, and why.
 //! - [`output`]: where a recording goes, and what may be replaced there.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
@@ -22,6 +22,7 @@ pub mod diagnose;
 pub mod discover;
 pub mod drain;
 pub mod error;
+pub mod execs;
 pub mod finish;
 pub mod image;
 pub mod jvm;

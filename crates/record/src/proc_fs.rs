@@ -16,6 +16,8 @@ pub struct Stat {
     pub threads: u32,
     /// When it started, in ticks since boot.
     pub start_ticks: u64,
+    /// How it ended, as `waitpid` would say it; 0 while it runs, or where the kernel does not tell.
+    pub wait_status: i32,
 }
 
 impl Stat {
@@ -26,7 +28,9 @@ impl Stat {
         // After the state (field 3): threads are field 20, the start is field 22.
         let threads = fields.nth(16)?.parse().ok()?;
         let start_ticks = fields.nth(1)?.parse().ok()?;
-        Some(Stat { state, threads, start_ticks })
+        // Field 52, which kernels before 3.5 do not have.
+        let wait_status = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
+        Some(Stat { state, threads, start_ticks, wait_status })
     }
 
     /// Of a living process.
@@ -46,19 +50,41 @@ pub fn runs(pid: u32, start_ticks: u64) -> bool {
     Stat::read(pid).is_some_and(|stat| stat.runs() && (start_ticks == 0 || stat.start_ticks == start_ticks))
 }
 
-/// Resident and resident anonymous bytes, as `/proc/PID/status` states them. The kernel counts both in batches of
+/// How the process ended, as `waitpid` would say it, where nobody has waited for it yet.
+pub fn wait_status(pid: u32, start_ticks: u64) -> Option<i32> {
+    let stat = Stat::read(pid).filter(|stat| stat.state == b'Z' && stat.threads <= 1)?;
+    // 0 may also mean that the kernel does not tell.
+    (stat.wait_status != 0 && (start_ticks == 0 || stat.start_ticks == start_ticks)).then_some(stat.wait_status)
+}
+
+/// A process's memory as the kernel counts it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Memory {
+    /// Resident bytes of all kinds.
+    pub resident_bytes: u64,
+    /// Of these, anonymous ones.
+    pub anonymous_bytes: u64,
+    /// The most resident bytes so far (`VmHWM`); 0: not known.
+    pub resident_peak_bytes: u64,
+}
+
+/// The memory of a process, as `/proc/PID/status` states them. The kernel counts both in batches of
 /// max(32, 2 a processor) pages for each processor, so that with two they may be 256 KiB off; exact figures (smaps_rollup) would stop the target for as long as
 /// its page tables take to walk.
-pub fn memory(pid: u32) -> Option<(u64, u64)> {
+pub fn memory(pid: u32) -> Option<Memory> {
     memory_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 
-fn memory_of(status: &str) -> Option<(u64, u64)> {
+fn memory_of(status: &str) -> Option<Memory> {
     let field = |name: &str| {
         let line = status.lines().find_map(|line| line.strip_prefix(name))?;
         line.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
     };
-    Some((field("VmRSS:")?, field("RssAnon:")?))
+    Some(Memory {
+        resident_bytes: field("VmRSS:")?,
+        anonymous_bytes: field("RssAnon:")?,
+        resident_peak_bytes: field("VmHWM:").unwrap_or(0),
+    })
 }
 
 /// The user that the process acts as (its effective user id).
@@ -140,7 +166,11 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_shift_fields() {
         let line = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 7 0 987654 18 19";
-        assert_eq!(Stat::parse(line), Some(Stat { state: b'S', threads: 7, start_ticks: 987_654 }));
+        let expected = Stat { state: b'S', threads: 7, start_ticks: 987_654, wait_status: 0 };
+        assert_eq!(Stat::parse(line), Some(expected));
+        let whole: Vec<String> = (1..=52).map(|field| (field * 10).to_string()).collect();
+        let ended = Stat::parse(&format!("1 (x) Z {}", whole[3..].join(" "))).unwrap();
+        assert_eq!((ended.threads, ended.start_ticks, ended.wait_status), (200, 220, 520));
         assert_eq!(Stat::parse("42 (a"), None);
         assert_eq!(Stat::parse(""), None);
     }
@@ -150,14 +180,30 @@ mod tests {
         let own = std::process::id();
         let stat = Stat::read(own).unwrap();
         assert!(stat.runs() && runs(own, stat.start_ticks) && !runs(own, stat.start_ticks + 1));
-        let (resident, anonymous) = memory(own).unwrap();
-        assert!(resident >= anonymous && anonymous > 0);
+        let memory = memory(own).unwrap();
+        assert!(memory.resident_bytes >= memory.anonymous_bytes && memory.anonymous_bytes > 0 && memory.resident_peak_bytes > 0);
         assert!(descendants(own, 100).contains(&own));
     }
 
     #[test]
+    fn how_a_process_ended_is_known_until_its_parent_has_waited() {
+        let mut child = std::process::Command::new("sh").args(["-c", "kill -9 $$"]).spawn().unwrap();
+        // SAFETY: `siginfo_t` is plain integers, for all of which zero is a valid value.
+        let mut ended: libc::siginfo_t = unsafe { std::mem::zeroed() };
+        // SAFETY: waits for a child of this process, leaves it unwaited for, and writes to a `siginfo_t` that lives through the call.
+        let waited = unsafe { libc::waitid(libc::P_PID, child.id(), &raw mut ended, libc::WEXITED | libc::WNOWAIT) };
+        assert_eq!(waited, 0);
+        assert_eq!(wait_status(child.id(), 0), Some(9));
+        child.wait().unwrap();
+        assert_eq!(wait_status(child.id(), 0), None);
+    }
+
+    #[test]
     fn memory_is_read_in_bytes() {
-        assert_eq!(memory_of("VmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some((12288, 4096)));
+        let memory = Memory { resident_bytes: 12288, anonymous_bytes: 4096, resident_peak_bytes: 0 };
+        assert_eq!(memory_of("VmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some(memory));
+        let peak = Memory { resident_peak_bytes: 20480, ..memory };
+        assert_eq!(memory_of("VmHWM:\t    20 kB\nVmRSS:\t    12 kB\nRssAnon:\t     4 kB\n"), Some(peak));
         assert_eq!(memory_of("VmRSS:\t    12 kB\n"), None);
         assert_eq!(user_of("Umask:\t0022\nUid:\t0\t65534\t0\t65534\n"), Some(65534));
     }

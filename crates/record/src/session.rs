@@ -9,14 +9,16 @@ use crate::control::{self, ControlPage, Settings};
 use crate::diagnose::{self, Obstacle};
 use crate::drain::{Drainer, Totals};
 use crate::error::RecordError;
+use crate::image::Image;
 use crate::signals::{self, Signals};
 use crate::spool::EVENTS_FILE;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
-use crate::{discover, preload, proc_fs, spawn};
+use crate::{discover, execs, preload, proc_fs, spawn};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -91,6 +93,10 @@ pub enum Progress {
     Waiting(Vec<u32>),
 }
 
+fn obstacle_text(program: &Path, obstacle: Option<&Obstacle>) -> Option<String> {
+    obstacle.map(|obstacle| format!("{} {obstacle}", program.display()))
+}
+
 /// Checks that the spool can be made and that there is room for it.
 fn prepare(spool: &Path) -> Result<(), RecordError> {
     if control::is_running(spool) {
@@ -114,8 +120,8 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
     let program = spawn::locate(name)?;
     let obstacle = diagnose::obstacle(&program, std::env::var_os("PATH").as_deref());
-    if let Some(obstacle) = &obstacle {
-        progress(Progress::Obstacle(format!("{} {obstacle}", program.display())));
+    if let Some(text) = obstacle_text(&program, obstacle.as_ref()) {
+        progress(Progress::Obstacle(text));
     }
     prepare(&options.spool)?;
     let preloads = !obstacle.as_ref().is_some_and(Obstacle::forbids_preloading);
@@ -145,6 +151,11 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         mark_signal: options.mark_signal,
     };
     let control = ControlPage::create(&spool, settings)?;
+    let programs = spool.join(execs::EXECS_FILE);
+    fs::File::create_new(&programs).map_err(RecordError::io("cannot create", &programs))?;
+    if !options.samples.is_zero() {
+        control.ask_for_memory();
+    }
     let writer = SpoolWriter::create(&events).map_err(RecordError::io("cannot create", &events))?;
     let mut drainer = Drainer::new(&spool, writer);
     if let Some(bytes) = options.spool_limit_bytes {
@@ -202,8 +213,7 @@ struct Session<'a> {
 impl Session<'_> {
     fn run(mut self, mut child: Child, progress: &mut dyn FnMut(Progress)) -> Recorded {
         let mut first = self.drainer.note(&Note::Started { pid: self.pid });
-        if let Some(obstacle) = &self.obstacle {
-            let text = format!("{} {obstacle}", self.program.display());
+        if let Some(text) = obstacle_text(&self.program, self.obstacle.as_ref()) {
             first = first.and_then(|()| self.drainer.note(&Note::Loss { text }));
         }
         if let Err(error) = first {
@@ -356,13 +366,42 @@ impl Session<'_> {
         self.stopped.get_or_insert(format!("ended by a signal to heaplab after {:.1} s, while processes ran on", at_ns as f64 / 1e9));
     }
 
-    /// A process that goes by another name than its last recorded program, and that never called exit(), became a program
-    /// without the recorder: too short for the watch to see it.
+    /// The started process became a program without the recorder, too short for the watch to see it.
     fn tell_last_program(&mut self) {
-        let (pid, Some(name)) = (self.pid, self.last_name.take()) else { return };
-        let images = discover::process_files(&self.spool).unwrap_or_default();
-        let Some(key) = images.into_iter().rfind(|key| key.0 == pid) else { return };
-        let Ok(Ok(image)) = discover::read_image(&self.spool, key) else { return };
+        let images = self.images_of_started();
+        if self.has_told(self.pid) || images.is_empty() {
+            return;
+        }
+        let execs = execs::read(&self.spool);
+        let last = execs.iter().rfind(|exec| exec.pid == self.pid);
+        let missed = last.filter(|last| execs::unattached(&execs, &images).contains(last));
+        let (executable, reason) = match (missed, self.other_name(images.values().next_back())) {
+            (Some(exec), _) => (exec.path.clone(), execs::reason(exec, std::env::var_os("PATH").as_deref())),
+            (None, Some(name)) => (
+                PathBuf::from(name),
+                String::from(
+                    "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
+                ),
+            ),
+            (None, None) => return,
+        };
+        let note = Note::Unrecorded { pid: self.pid, executable: executable.to_string_lossy().into_owned(), reason: reason.clone() };
+        self.unrecorded.push(Unrecorded { pid: self.pid, executable, reason });
+        if self.stopped.is_none()
+            && let Err(error) = self.drainer.note(&note)
+        {
+            self.stop(&error);
+        }
+    }
+
+    fn images_of_started(&self) -> BTreeMap<(u32, u32), Image> {
+        let keys = discover::process_files(&self.spool).unwrap_or_default().into_iter().filter(|key| key.0 == self.pid);
+        keys.filter_map(|key| Some((key, discover::read_image(&self.spool, key).ok()?.ok()?))).collect()
+    }
+
+    /// The name by which the started process went when it ended, where that is not its last image's, and that one never called exit().
+    fn other_name(&self, image: Option<&Image>) -> Option<String> {
+        let (name, image) = (self.last_name.as_ref()?, image?);
         // A program is called as the path that it was started by ends, which may be a link, or a script's. What `env` has
         // behind its options is not itself.
         let starts_others = image.executable.ends_with(b"/env");
@@ -374,19 +413,7 @@ impl Session<'_> {
         };
         let is_known = words.into_iter().any(known_as);
         let normal_end = self.status.is_some_and(|status| status.code().is_some());
-        if image.exit.is_some() || !normal_end || is_known || self.has_told(pid) {
-            return;
-        }
-        let reason = String::from(
-            "ran without the recorder (it is static or 32-bit, has another C library such as musl, LD_PRELOAD was taken out of its environment, or it ran as a user who may not write the spool)",
-        );
-        let note = Note::Unrecorded { pid, executable: name.clone(), reason: reason.clone() };
-        self.unrecorded.push(Unrecorded { pid, executable: PathBuf::from(name), reason });
-        if self.stopped.is_none()
-            && let Err(error) = self.drainer.note(&note)
-        {
-            self.stop(&error);
-        }
+        (image.exit.is_none() && normal_end && !is_known).then(|| name.clone())
     }
 
     fn has_told(&self, pid: u32) -> bool {
@@ -395,23 +422,26 @@ impl Session<'_> {
 
     fn finish(mut self, progress: &mut dyn FnMut(Progress)) -> Recorded {
         self.tell_last_program();
-        let left: Vec<(u32, u32)> = self.drainer.living().collect();
-        if !left.is_empty() {
+        // Also where the spool takes no more: how its processes ended is known all the same.
+        let (pid, how) = (self.pid, self.status.map(how_of));
+        let mut outcome = self.drainer.reap(|asked| how.filter(|_| asked == pid));
+        if self.drainer.living().next().is_some() {
             self.control.stop();
+            outcome = outcome.and(self.drainer.leave());
         }
-        let waiting = self.drainer.is_waiting();
-        let outcome = left.iter().try_for_each(|key| self.drainer.end(*key, How::Running));
         if let Err(error) = &outcome {
             self.stop(error);
         }
         self.control.tick();
-        // On a full disk these fail too; the bundle then says so from what it is told here.
         let last = match &self.stopped {
             Some(text) => Note::Cut { text: text.clone() },
             None => Note::Complete { counter: clock::counter() },
         };
         if let Err(error) = self.drainer.note(&last) {
             self.stop(&error);
+            let text = self.stopped.clone().unwrap_or_default();
+            // Not written either, as a rule, but known to who finishes now.
+            let _ = self.drainer.note(&Note::Cut { text });
         }
         progress(Progress::Totals(self.drainer.totals()));
         Recorded {
@@ -423,13 +453,13 @@ impl Session<'_> {
             unrecorded: self.unrecorded,
             obstacle: self.obstacle,
             program: self.program,
+            left_in_rings: self.drainer.has_left(),
             index: self.drainer.into_index(),
-            left_in_rings: outcome.is_err() && waiting,
         }
     }
 }
 
-fn how_of(status: ExitStatus) -> How {
+pub(crate) fn how_of(status: ExitStatus) -> How {
     match (status.code(), status.signal()) {
         (Some(code), _) => How::Exited(code),
         (None, Some(signal)) => How::Signalled(signal),
@@ -442,6 +472,11 @@ fn elapsed_ns(since_ns: u64) -> u64 {
 }
 
 impl Recorded {
+    /// What keeps the program from being recorded, as [`Progress::Obstacle`] said it.
+    pub fn obstacle_text(&self) -> Option<String> {
+        obstacle_text(&self.program, self.obstacle.as_ref())
+    }
+
     /// Why nothing was recorded, if nothing was.
     pub fn nothing(&self) -> Option<String> {
         // What the spool did not take is still in the rings, and finishing reads it there.

@@ -12,6 +12,13 @@
  * hl_control.announced, so that the drainer need not list the folder at every turn; a process that may not write the control
  * page cannot announce, so the folder is to be listed now and then all the same.
  *
+ *   execs            lines. Made, empty, by the drainer; every process appends to it what it is about to start (exec.c):
+ *                      e COUNTER PID PATH   process PID becomes PATH, in an environment that asks for the recorder
+ *                      n COUNTER PID PATH   the same in an environment that does not
+ *                      f COUNTER PID        the line of that counter and process did not come true
+ *                    PATH is absolute as far as could be told; bytes below 0x21, above 0x7e and '%' are %XX. Counters are read before
+ *                    the call, so that the image of PATH begins later; lines of several writers may stand in any order.
+ *
  * Rings. One producer, one consumer; positions count 64-bit words and never wrap; word i lies at data[i mod words]. The
  * producer writes words, then stores `head` with release order; the consumer loads `head` with acquire order, reads, and
  * stores `tail` with release order. A record may lie across the end of the data. A ring that a thread has left is taken up by
@@ -47,6 +54,9 @@
 #define HL_CONTROL_RECORDING 1u
 #define HL_CONTROL_STOPPED 2u /* the drainer wants no more: processes cut their recording at their next wait */
 
+/* hl_control.flags */
+#define HL_CONTROL_MEMORY 1u /* processes note their memory at exit() */
+
 #define HL_STACK_DEPTH_MAX 1024u
 
 struct hl_control {
@@ -58,7 +68,7 @@ struct hl_control {
     uint32_t nested_bytes; /* of a nested ring's data: a power of two, at least the page size */
     uint32_t mark_signal; /* a signal that sets a mark, 0: none */
     uint32_t drainer_pid; /* asked with kill(pid, 0) where the lock cannot be asked */
-    uint32_t flags;       /* 0 */
+    uint32_t flags;       /* HL_CONTROL_MEMORY */
     uint64_t origin_counter; /* time stamp counter ... */
     uint64_t origin_ns;      /* ... and CLOCK_MONOTONIC at the same moment, when the recording began */
     uint64_t end_counter;    /* the same pair later (the drainer renews it); 0: not yet */
@@ -118,7 +128,7 @@ struct hl_process {
     uint32_t state;      /* atomic; HL_PROCESS_... */
     uint32_t cut_reason; /* HL_CUT_..., stored before state */
     uint64_t cut_counter;
-    uint32_t exited;     /* atomic; 1 once exit() was called: exit_status, exit_counter. Events may still follow. */
+    uint32_t exited;     /* atomic; 1 once exit() or _exit() was called: exit_status, exit_counter. Events may still follow. */
     int32_t exit_status;
     uint64_t exit_counter;
     uint32_t ring_count;    /* atomic */
@@ -127,6 +137,10 @@ struct hl_process {
     uint64_t records_capacity;
     uint64_t records_used; /* atomic, published with release order */
     uint64_t lost[HL_LOST_REASONS]; /* atomic */
+    /* At exit(), as /proc/self/status has them, stored before `exited`; 0: not known (and in files of before there were these). */
+    uint64_t exit_resident_bytes;
+    uint64_t exit_anonymous_bytes;
+    uint64_t exit_resident_peak_bytes;
 };
 
 /* One record of the process file: `bytes` in all, a multiple of 8. */

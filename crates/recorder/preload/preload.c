@@ -26,4 +26,5 @@
 #include "hooks.c"
 #include "plain.c"
 #include "operators.c"
+#include "exec.c"
 #include "start.c"

@@ -19,6 +19,8 @@ pub const RING_MAGIC: u64 = 0x3130_474e_4952_4c48;
 pub const CONTROL_RECORDING: u32 = 1;
 /// [`Control::state`]: processes are to cut their recording at their next wait.
 pub const CONTROL_STOPPED: u32 = 2;
+/// [`Control::flags`]: processes note their memory at exit().
+pub const CONTROL_MEMORY: u32 = 1;
 /// Largest [`Control::stack_depth`].
 pub const STACK_DEPTH_MAX: u32 = 1024;
 
@@ -43,8 +45,8 @@ pub struct Control {
     pub mark_signal: u32,
     /// The drainer's process number.
     pub drainer_pid: u32,
-    /// 0.
-    pub flags: u32,
+    /// [`CONTROL_MEMORY`].
+    pub flags: AtomicU32,
     /// Time stamp counter when the recording began.
     pub origin_counter: u64,
     /// CLOCK_MONOTONIC at that moment, ns.
@@ -145,9 +147,9 @@ pub struct ProcessHeader {
     pub cut_reason: AtomicU32,
     /// When.
     pub cut_counter: AtomicU64,
-    /// 1 once exit() was called; events may still follow.
+    /// 1 once exit() or _exit() was called; events may still follow.
     pub exited: AtomicU32,
-    /// The status given to exit().
+    /// The status given to it.
     pub exit_status: AtomicU32,
     /// When.
     pub exit_counter: AtomicU64,
@@ -163,6 +165,12 @@ pub struct ProcessHeader {
     pub records_used: AtomicU64,
     /// What is missing, counted by reason: `LOST_...`.
     pub lost: [AtomicU64; LOST_REASONS],
+    /// Resident bytes at exit(); 0: not known, as are the next two.
+    pub exit_resident_bytes: AtomicU64,
+    /// Resident anonymous bytes then.
+    pub exit_anonymous_bytes: AtomicU64,
+    /// The most resident bytes that the kernel counted until then.
+    pub exit_resident_peak_bytes: AtomicU64,
 }
 
 /// The head of each record in a process file.
@@ -410,7 +418,8 @@ mod tests {
         #[rustfmt::skip]
         same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
             start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count,
-            page_bytes, records_offset, records_capacity, records_used, lost);
+            page_bytes, records_offset, records_capacity, records_used, lost, exit_resident_bytes, exit_anonymous_bytes,
+            exit_resident_peak_bytes);
         same_names!("hl_record", Record, kind, bytes, counter);
         same_names!("hl_text", Text, head, text_bytes);
         same_names!("hl_module", Module, head, bias, start, end, index, build_id_bytes, path_bytes);
@@ -421,7 +430,7 @@ mod tests {
             "state" = state, "tid" = tid, "head" = head.words, "tail" = tail.words, "nested_head" = nested_head.words,
             "nested_tail" = nested_tail.words);
         #[rustfmt::skip]
-        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, STACK_DEPTH_MAX,
+        constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, STACK_DEPTH_MAX,
             STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
             PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, X86_64, AARCH64, LOST_NESTED_FULL,
             LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG,

@@ -28,6 +28,7 @@ tests!(here on Some(crate::machine::own()),
     stacks_are_those_of_backtrace
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_every_kind_have_their_own_images
+    children_of_fork_have_their_own_images
     short_threads_share_few_rings_and_lose_nothing
     a_handler_may_allocate_wherever_it_strikes
     a_ring_that_a_handler_left_by_longjmp_is_used_again
@@ -41,11 +42,13 @@ tests!(here on Some(crate::machine::own()),
     a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed
 );
 
-// Not children: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that a child would write into its parent's files.
+// Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that one of raw clone would write into its
+// parent's files; and exec leads out of the emulator.
 tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     stacks_are_those_of_backtrace
     addresses_of_unloaded_libraries_keep_their_own_modules
+    children_of_fork_have_their_own_images
     short_threads_share_few_rings_and_lose_nothing
     a_handler_may_allocate_wherever_it_strikes
     a_ring_that_a_handler_left_by_longjmp_is_used_again
@@ -214,7 +217,7 @@ fn children(machine: &Machine, stack_depth: u32) {
     }
     let address = sized(parent, ALLOC, 1000001)[0].block().address;
     for (size, exit, parent_image) in
-        [(2000001, None, parent), (2000002, Some(3), with(2000001)), (2000003, None, parent), (2000006, None, parent)]
+        [(2000001, Some(4), parent), (2000002, Some(3), with(2000001)), (2000003, None, parent), (2000006, None, parent)]
     {
         let child = with(size);
         assert_eq!((child.began, child.exit), (BEGAN_FORK, exit), "{size}");
@@ -227,6 +230,22 @@ fn children(machine: &Machine, stack_depth: u32) {
     assert_eq!((spawned.began, spawned.ppid), (BEGAN_STARTED, parent.pid));
     let executed = images.iter().find(|i| i.executable.ends_with("/true") && i.seq == 1).unwrap();
     assert_eq!((executed.began, executed.pid), (BEGAN_EXEC, with(2000006).pid));
+}
+
+fn children_of_fork_have_their_own_images(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "family.c", "family", &[]);
+    let (_, images) = record(recorded(machine, &d, &program).arg("fork"), d);
+    let with = |size: u64| images.iter().filter(|image| !sized(image, ALLOC, size).is_empty()).collect::<Vec<_>>();
+    let ([parent], [child], [grandchild]) = (&with(1000001)[..], &with(2000001)[..], &with(2000002)[..]) else {
+        panic!("{}", images.len())
+    };
+    assert_eq!(images.len(), 3);
+    assert_eq!((child.began, child.exit, child.parent), (BEGAN_FORK, Some(4), (parent.pid, parent.seq)));
+    assert_eq!((grandchild.began, grandchild.exit, grandchild.parent), (BEGAN_FORK, Some(3), (child.pid, child.seq)));
+    let address = sized(parent, ALLOC, 1000001)[0].block().address;
+    assert!(child.of_kind(FREE).any(|event| event.block().address == address), "the child freed what it inherited");
+    assert!(!parent.of_kind(FREE).any(|event| event.block().address == address), "and the parent did not");
 }
 
 fn short_threads_share_few_rings_and_lose_nothing(machine: &Machine) {

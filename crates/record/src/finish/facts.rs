@@ -3,17 +3,16 @@
 use super::SpoolContent;
 use super::allocator;
 use super::merge::Counts;
-use super::tables::text_of;
 use crate::clock::Clock;
 use crate::control::ControlFacts;
 use crate::image::Image;
+use crate::proc_fs::Memory;
 use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use heaplab_recorder::layout;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
 use std::collections::HashMap;
-use std::path::Path;
 
 /// A row of `processes` and how and when it ended.
 pub type End = (u32, Ended, Option<u64>);
@@ -23,6 +22,8 @@ pub type End = (u32, Ended, Option<u64>);
 pub struct Facts {
     clock: Clock,
     exits: HashMap<(u32, u32), (i32, u64)>,
+    /// Memory at exit(), and when.
+    last_memory: Vec<((u32, u32), u64, Memory)>,
     execs: HashMap<(u32, u32), u64>,
     keys: Vec<(u32, u32)>,
     lost: [u64; layout::LOST_REASONS],
@@ -38,6 +39,7 @@ impl Facts {
         let mut facts = Facts {
             clock,
             exits: HashMap::new(),
+            last_memory: Vec::new(),
             execs: HashMap::new(),
             keys: Vec::new(),
             lost: [0; layout::LOST_REASONS],
@@ -50,6 +52,7 @@ impl Facts {
             facts.keys.push(key);
             if let Some(exit) = image.exit {
                 facts.exits.insert(key, exit);
+                facts.last_memory.extend(image.exit_memory.map(|memory| (key, exit.1, memory)));
             }
             if let (layout::BEGAN_EXEC, Some(before)) = (image.began, image.seq.checked_sub(1)) {
                 facts.execs.insert((image.pid, before), image.begin_counter);
@@ -63,17 +66,22 @@ impl Facts {
         facts
     }
 
-    /// The samples in order of time.
+    /// The samples in order of time: those of the drainer, and what processes said of themselves at exit().
     pub fn samples(&self, index: &Index, row: impl Fn(u32, u32) -> Option<u32>) -> Vec<Sample> {
-        let mut samples: Vec<Sample> = index
-            .notes
-            .iter()
-            .filter_map(|note| {
-                let Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes } = *note else { return None };
-                let time_ns = self.clock.ns(counter);
-                Some(Sample { time_ns, process: row(pid, seq)?, resident_bytes, resident_anonymous_bytes, committed_bytes: 0 })
-            })
-            .collect();
+        let sample = |counter, (pid, seq), memory: Memory| {
+            let Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes } = memory;
+            let (time_ns, process) = (self.clock.ns(counter), row(pid, seq)?);
+            Some(Sample { time_ns, process, resident_bytes, resident_anonymous_bytes, resident_peak_bytes, committed_bytes: 0 })
+        };
+        let drained = index.notes.iter().filter_map(|note| {
+            let Note::Sample { counter, pid, seq, resident_bytes, resident_anonymous_bytes, resident_peak_bytes } = *note else {
+                return None;
+            };
+            let memory = Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes };
+            sample(counter, (pid, seq), memory)
+        });
+        let last = self.last_memory.iter().filter_map(|(key, counter, memory)| sample(*counter, *key, *memory));
+        let mut samples: Vec<Sample> = drained.chain(last).collect();
         samples.sort_by_key(|sample| sample.time_ns);
         samples
     }
@@ -94,7 +102,7 @@ impl Facts {
                 (Some((How::Signalled(signal), counter)), ..) => (Ended::Signalled(*signal), Some(*counter)),
                 (Some((How::Running, _)), ..) => (Ended::Unknown, None),
                 (_, Some(counter), _) => (Ended::Exec, Some(*counter)),
-                // exit() takes an int and keeps its low byte.
+                // exit() and _exit() take an int and keep its low byte.
                 (_, None, Some((status, counter))) => (Ended::Exited(status & 0xff), Some(counter)),
                 (Some((_, counter)), None, None) => (Ended::Unknown, Some(*counter)),
                 (None, None, None) => (Ended::Unknown, None),
@@ -203,10 +211,6 @@ impl Facts {
         }
         let noted = content.index.notes.iter().filter_map(|note| if let Note::Loss { text } = note { Some(text.clone()) } else { None });
         losses.extend(noted.chain(content.losses.iter().cloned()));
-        losses.extend(content.index.notes.iter().filter_map(|note| {
-            let Note::Unrecorded { pid, executable, reason } = note else { return None };
-            Some(format!("process {pid} ({}) was not recorded: it {reason}", text_of(Path::new(executable).as_os_str().as_encoded_bytes())))
-        }));
         losses
     }
 }

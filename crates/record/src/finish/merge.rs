@@ -143,8 +143,15 @@ pub struct Merge<'a, S> {
 }
 
 impl<'a, S: EventSink> Merge<'a, S> {
-    /// Merges `streams`, each with the place of its image in `images`.
-    pub fn new(files: &'a Files, clock: Clock, sink: &'a mut S, images: Vec<ImageInput>, streams: Vec<(usize, Stream)>) -> Self {
+    /// Merges `streams`, each with the place of its image in `images`; stacks are cut to `stack_depth` frames.
+    pub fn new(
+        files: &'a Files,
+        clock: Clock,
+        stack_depth: u32,
+        sink: &'a mut S,
+        images: Vec<ImageInput>,
+        streams: Vec<(usize, Stream)>,
+    ) -> Self {
         let mut streams_left = vec![0; images.len()];
         let mut children_left = vec![0; images.len()];
         for parent in images.iter().filter_map(|image| image.parent) {
@@ -178,7 +185,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
             files,
             clock,
             sink,
-            builder: TableBuilder::new(clock),
+            builder: TableBuilder::new(clock, stack_depth),
             counts: Counts::default(),
             damage: Vec::new(),
             processes: images.iter().map(|_| None).collect(),
@@ -336,6 +343,7 @@ impl<'a, S: EventSink> Merge<'a, S> {
     #[inline(always)]
     fn emit(&mut self, mut event: Event, stamp: u64) -> Result<(), TraceError> {
         event.time_ns = self.clock.ns(stamp);
+        event.stack = self.builder.stack_row(event.stack);
         self.counts.events += 1;
         self.counts.last_ns = self.counts.last_ns.max(event.time_ns);
         self.sink.push(&event)

@@ -6,9 +6,11 @@
 
 pub mod address_map;
 pub mod allocator;
+pub mod cut_stacks;
 pub mod facts;
 pub mod live_heap;
 pub mod merge;
+pub mod node_table;
 pub mod stack_map;
 pub mod streams;
 pub mod tables;
@@ -18,6 +20,7 @@ use crate::clock::{Clock, Moment};
 use crate::control::{CONTROL_FILE, ControlFacts};
 use crate::discover;
 use crate::error::RecordError;
+use crate::execs::{self, Unseen};
 use crate::image::{Image, ImageDamage};
 use crate::mark;
 use crate::spool::EVENTS_FILE;
@@ -127,7 +130,7 @@ pub fn merge_spool<S: EventSink>(
     }
     actions.extend(mark::read(&files.folder).into_iter().map(|mark| (mark.counter, Action::Mark(mark.name, mark.pid))));
     actions.sort_by_key(|(counter, action)| (*counter, matches!(action, Action::Mark(..))));
-    let mut merge = Merge::new(files, clock, sink, inputs, streams);
+    let mut merge = Merge::new(files, clock, content.control.stack_depth, sink, inputs, streams);
     merge.run(actions, &mut |rows| progress(Progress::Rows(rows, expected)))?;
     let mut counts = merge.counts;
     counts.objects = merge.objects();
@@ -171,6 +174,7 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
             Err(damage) => losses.push(format!("{} was left out: {damage}", path.display())),
         }
     }
+    losses.extend(Unseen::new(&index.notes, &execs::read(folder), &images).sentences());
     Ok(SpoolContent { control, index, images, losses })
 }
 

@@ -1,4 +1,4 @@
-//! A hash map from (caller's row, row of `frames`) to the row of `stacks`: linear probing, nothing is ever taken out.
+//! A hash map from (caller's number, row of `frames`) to the number of a stack: linear probing, nothing is ever taken out.
 //!
 //! A ring defines a node some tenth as often as there are events, and each definition is looked up here; in a compiler there are
 //! 700,000 entries, so that what counts is that a lookup is one cache line, not two or three.
@@ -13,7 +13,7 @@ struct Slot {
     row: u32,
 }
 
-/// Rows of `stacks` by what they are.
+/// Numbers of stacks by what they are. 0 is none.
 #[derive(Debug, Default)]
 pub struct StackMap {
     slots: Vec<Slot>,
@@ -21,17 +21,16 @@ pub struct StackMap {
 }
 
 impl StackMap {
-    /// The row of `node`; pushed to `stacks` where it is not there yet. `stacks` has a row 0 that is no stack.
+    /// The number of `node`; it becomes `next` where there is none yet.
     #[inline]
-    pub fn row_of(&mut self, node: StackNode, stacks: &mut Vec<StackNode>) -> u32 {
+    pub fn find_or(&mut self, node: StackNode, next: u32) -> u32 {
         if (self.length + 1) * 3 > self.slots.len() * 2 {
             self.grow();
         }
         let at = self.find(node.parent, node.frame);
         let slot = &mut self.slots[at];
         if slot.row == 0 {
-            *slot = Slot { parent: node.parent, frame: node.frame, row: stacks.len() as u32 };
-            stacks.push(node);
+            *slot = Slot { parent: node.parent, frame: node.frame, row: next };
             self.length += 1;
         }
         slot.row
@@ -67,11 +66,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn equal_nodes_are_one_row(nodes in prop::collection::vec((0_u32..40, 0_u32..40), 0..1000)) {
+        fn equal_nodes_are_one_number(nodes in prop::collection::vec((0_u32..40, 0_u32..40), 0..1000)) {
             let (mut map, mut stacks) = (StackMap::default(), vec![StackNode::default()]);
             for (parent, frame) in nodes {
                 let before = stacks.clone();
-                let row = map.row_of(StackNode { parent, frame }, &mut stacks);
+                let row = map.find_or(StackNode { parent, frame }, stacks.len() as u32);
+                if row as usize == stacks.len() {
+                    stacks.push(StackNode { parent, frame });
+                }
                 prop_assert_eq!(stacks[row as usize], StackNode { parent, frame });
                 let known = before[1..].iter().position(|known| *known == StackNode { parent, frame });
                 prop_assert_eq!(known.map_or(before.len(), |place| place + 1), row as usize);

@@ -3,12 +3,12 @@
 //! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short processes cost no more
 //! than those that lived at the same moment.
 
+use super::node_table::NodeTable;
 use crate::discover;
 use crate::ring::{self, Part, Ring, TAKE_WORDS};
 use crate::spool::block::RingId;
 use crate::spool::reader::{BlockPlace, SpoolFile};
 use crate::spool::record::{Decoder, Encoder, Kind, RECORD_BYTES_MAX, Record, TakeShort};
-use heaplab_recorder::layout;
 use std::path::{Path, PathBuf};
 
 /// Where a stream is.
@@ -38,9 +38,8 @@ pub struct Stream {
     padded: Vec<u8>,
     length: usize,
     decoder: Decoder,
-    /// Row of `stacks` by the ring's number for it; 0: never defined. In pages, because with one table up to the largest number a damaged
-    /// ring would take megabytes for one record, and there may be many rings.
-    nodes: Vec<Option<Box<[u32; PAGE_NODES]>>>,
+    /// Row of `stacks` by the ring's number for it.
+    nodes: NodeTable,
 }
 
 /// Where a stream is in its block.
@@ -74,9 +73,6 @@ impl Cursor {
     }
 }
 
-/// Numbers of a page.
-const PAGE_NODES: usize = 1024;
-
 impl Stream {
     /// The ring's blocks in `blocks`; nothing of it lies before `begin`.
     pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64) -> Stream {
@@ -91,7 +87,7 @@ impl Stream {
             padded: Vec::new(),
             length: 0,
             decoder: Decoder::default(),
-            nodes: Vec::new(),
+            nodes: NodeTable::default(),
         }
     }
 
@@ -112,7 +108,8 @@ impl Stream {
                 Err(damage) => self.damage = Some(damage.to_string()),
             }
             if !self.refill(files) {
-                (self.padded, self.blocks, self.stage, self.length, self.nodes) = (Vec::new(), Vec::new(), Stage::Over, 0, Vec::new());
+                (self.padded, self.blocks, self.stage, self.length) = (Vec::new(), Vec::new(), Stage::Over, 0);
+                self.nodes.clear();
                 return false;
             }
         }
@@ -136,18 +133,13 @@ impl Stream {
         if node == 0 {
             return Some(0);
         }
-        let page = self.nodes.get(node as usize / PAGE_NODES)?.as_ref()?;
-        Some(page[node as usize % PAGE_NODES]).filter(|row| *row != 0)
+        self.nodes.row_of(node)
     }
 
     /// From here on the ring calls the row of `stacks` so.
     #[inline]
     pub fn define(&mut self, node: u32, row: u32) {
-        let node = node.min(layout::NODES_MAX) as usize;
-        if node / PAGE_NODES >= self.nodes.len() {
-            self.nodes.resize(node / PAGE_NODES + 1, None);
-        }
-        self.nodes[node / PAGE_NODES].get_or_insert_with(|| Box::new([0; PAGE_NODES]))[node % PAGE_NODES] = row;
+        self.nodes.define(node, row);
     }
 
     /// The name of the mark that is current.
@@ -238,21 +230,5 @@ impl Files {
     /// Of the spool `folder`.
     pub fn open(folder: &Path) -> std::io::Result<Files> {
         Ok(Files { spool: SpoolFile::open(&folder.join(crate::spool::EVENTS_FILE))?, folder: folder.to_owned() })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn numbers_of_nodes_take_memory_where_they_are_and_not_below() {
-        let mut stream = Stream::new(RingId::default(), Vec::new(), 0);
-        for (number, row) in [(layout::NODES_MAX - 1, 7), (1, 8), (1, 9), (u32::MAX, 10)] {
-            stream.define(number, row);
-        }
-        let rows = [0, 1, 2, layout::NODES_MAX - 2, layout::NODES_MAX - 1, layout::NODES_MAX, u32::MAX].map(|node| stream.stack_of(node));
-        assert_eq!(rows, [Some(0), Some(9), None, None, Some(7), Some(10), None]);
-        assert_eq!(stream.nodes.iter().flatten().count(), 3, "pages");
     }
 }

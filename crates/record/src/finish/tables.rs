@@ -1,8 +1,9 @@
 //! Builds the tables that events refer to: processes, threads, modules, frames, stacks, marks.
 //!
 //! A ring defines its nodes anew whenever it has forgotten them; here equal ones are put together, so that `stacks` holds each
-//! once. Rows belong to a process: its modules lie where no other's do.
+//! once (and no deeper than asked for, see [`super::cut_stacks`]). Rows belong to a process: its modules lie where no other's do.
 
+use super::cut_stacks::CutStacks;
 use super::stack_map::StackMap;
 use crate::clock::Clock;
 use crate::image::Image;
@@ -17,7 +18,7 @@ pub struct ImageTables {
     /// Its row of `processes`.
     pub row: u32,
     first_module: u32,
-    stack_rows: StackMap,
+    whole_stacks: StackMap,
     frames_by_ip: HashMap<u64, KnownFrame>,
     frame_rows: HashMap<(Option<u32>, u64), u32>,
 }
@@ -38,6 +39,7 @@ pub struct TableBuilder {
     pub tables: Tables,
     clock: Clock,
     rows: HashMap<(u32, u32), u32>,
+    stacks: CutStacks,
     /// Records that named a stack that is not there.
     pub unknown_stacks: u64,
 }
@@ -58,14 +60,14 @@ pub fn text_of(bytes: &[u8]) -> String {
 }
 
 impl TableBuilder {
-    /// Empty tables: row 0 of stacks and arenas.
-    pub fn new(clock: Clock) -> TableBuilder {
+    /// Empty tables: row 0 of stacks and arenas. Stacks will have at most `depth` frames.
+    pub fn new(clock: Clock, depth: u32) -> TableBuilder {
         let tables = Tables {
             stacks: vec![StackNode::default()],
             arenas: vec![Arena { kind: String::from("malloc"), ..Arena::default() }],
             ..Tables::default()
         };
-        TableBuilder { tables, clock, rows: HashMap::new(), unknown_stacks: 0 }
+        TableBuilder { tables, clock, rows: HashMap::new(), stacks: CutStacks::new(depth), unknown_stacks: 0 }
     }
 
     /// The row of the image `key`.
@@ -107,8 +109,8 @@ impl TableBuilder {
             loaded_ns: self.clock.ns(module.loaded),
             unloaded_ns: module.unloaded.map(|counter| self.clock.ns(counter)),
         }));
-        let (stack_rows, frames_by_ip, frame_rows) = (StackMap::default(), HashMap::new(), HashMap::new());
-        ImageTables { image, row, first_module, stack_rows, frames_by_ip, frame_rows }
+        let (whole_stacks, frames_by_ip, frame_rows) = (StackMap::default(), HashMap::new(), HashMap::new());
+        ImageTables { image, row, first_module, whole_stacks, frames_by_ip, frame_rows }
     }
 
     /// Adds a thread.
@@ -133,15 +135,21 @@ impl TableBuilder {
         row
     }
 
-    /// The row of `stacks` for return address `ip` called from the stack of row `parent`, as a ring of the image defined it at
-    /// `stamp`.
+    /// The number of the whole stack of return address `ip` called from the whole stack `parent`, as a ring of the image defined
+    /// it at `stamp`.
     #[inline]
     pub fn define(&mut self, image: &mut ImageTables, parent: u32, ip: u64, stamp: u64) -> u32 {
         let frame = match image.frames_by_ip.get(&ip) {
             Some(known) if known.module == NO_MODULE || image.image.modules[known.module as usize].was_there(stamp) => known.row,
             _ => self.frame(image, ip, stamp),
         };
-        image.stack_rows.row_of(StackNode { parent, frame }, &mut self.tables.stacks)
+        self.stacks.define(&mut image.whole_stacks, StackNode { parent, frame })
+    }
+
+    /// The row of `stacks` for the whole stack `number`.
+    #[inline]
+    pub fn stack_row(&mut self, number: u32) -> u32 {
+        self.stacks.row_of(number, &mut self.tables.stacks)
     }
 
     /// The row of `frames` that `ip` means at `stamp`.
@@ -184,7 +192,7 @@ mod tests {
     #[test]
     fn stacks_share_callers_and_frames_lie_in_modules() {
         let clock = Clock::between(Moment { counter: 0, monotonic_ns: 0 }, Moment { counter: 10, monotonic_ns: 10 }).unwrap();
-        let mut builder = TableBuilder::new(clock);
+        let mut builder = TableBuilder::new(clock, 16);
         let module = |loaded, unloaded| ImageModule { bias: 0x1000, start: 0x1000, end: 0x2000, loaded, unloaded, ..Default::default() };
         let image = Image { pid: 7, modules: vec![module(5, Some(50)), module(60, None)], ..Image::default() };
         let mut image = builder.add_image(image, true);
@@ -193,15 +201,17 @@ mod tests {
         let deep = builder.define(&mut image, middle, 0x1200, 11);
         let jit = builder.define(&mut image, outer, 0x9999, 12);
         assert_eq!(builder.define(&mut image, middle, 0x1200, 49), deep, "defined once more");
-        let addresses = |builder: &TableBuilder, stack| {
+        let addresses = |builder: &mut TableBuilder, stack| {
+            let stack = builder.stack_row(stack);
             builder.tables.frames_of(stack).map(|row| builder.tables.frames[row as usize].address).collect::<Vec<_>>()
         };
-        assert_eq!(addresses(&builder, deep), [0x200, 0x200, 0x100]);
-        assert_eq!(addresses(&builder, jit), [0x9999, 0x100]);
+        assert_eq!(addresses(&mut builder, deep), [0x200, 0x200, 0x100]);
+        assert_eq!(addresses(&mut builder, jit), [0x9999, 0x100]);
         assert_eq!(builder.tables.frames.len(), 3, "the same place is one frame");
         // unloaded; then another module lies there
         let between = builder.define(&mut image, 0, 0x1100, 55);
         let later = builder.define(&mut image, 0, 0x1100, 61);
+        let [outer, between, later] = [outer, between, later].map(|stack| builder.stack_row(stack));
         let module_of = |stack: u32| builder.tables.frames[builder.tables.stacks[stack as usize].frame as usize].module;
         assert_eq!([outer, between, later].map(module_of), [Some(0), None, Some(1)]);
     }

@@ -7,7 +7,7 @@ use super::Progress;
 use super::pipe::PIPE_BYTES;
 use super::spool::LogWriter;
 use crate::error::RecordError;
-use crate::proc_fs::{self, Stat};
+use crate::proc_fs::{self, Memory, Stat};
 use rustix::time::{ClockId, clock_gettime};
 use std::collections::HashMap;
 
@@ -184,7 +184,7 @@ impl Notebook {
             // Asked for behind the memory, which is then that of this JVM.
             let is_same = start_ticks.is_some() && (self.processes.start_ticks)(pid) == start_ticks;
             match memory.filter(|_| is_same) {
-                Some((resident_bytes, anonymous_bytes)) => {
+                Some(Memory { resident_bytes, anonymous_bytes, .. }) => {
                     let note = format!("[{time_ns}ns][{pid}][0] heaplab: memory {resident_bytes} {anonymous_bytes}");
                     self.put(note.as_bytes(), true);
                 }

@@ -32,6 +32,9 @@ pub enum Note {
         resident_bytes: u64,
         /// Resident anonymous bytes.
         resident_anonymous_bytes: u64,
+        /// The most resident bytes so far as the kernel counted them; 0: not known.
+        #[serde(default)]
+        resident_peak_bytes: u64,
     },
     /// A process image ended.
     Ended {
@@ -93,7 +96,7 @@ mod tests {
     #[test]
     fn notes_survive() {
         let notes = [
-            Note::Sample { counter: u64::MAX, pid: 1, seq: 2, resident_bytes: 3, resident_anonymous_bytes: 4 },
+            Note::Sample { counter: u64::MAX, pid: 1, seq: 2, resident_bytes: 3, resident_anonymous_bytes: 4, resident_peak_bytes: 5 },
             Note::Ended { counter: 1, pid: 2, seq: 0, how: How::Signalled(9) },
             Note::Cut { text: String::from("the disk is full") },
         ];

@@ -6,8 +6,12 @@
 //! usual costs nothing, and nearly every allocation and free is short: its fields have one width each, so that a finished recording is not
 //! decoded field by field ([`Decoder::run_short`]). A usable size is a difference from what glibc would have, a caller from the node before it.
 
+mod short;
+
 use super::block::BlockDamage;
 use super::widths::{Put, ROOM, Take, Widths};
+pub use short::TakeShort;
+use short::{SHORT_ALLOC_BYTES, SHORT_FREE_BYTES, word_of};
 
 /// What a record is about. The low three bits of its head tell it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -41,9 +45,9 @@ mod code {
     pub const USABLE_SIZE_READ: u32 = 3;
     /// Beginnings and ends of threads, and marks; the next bits say which.
     pub const RARE: u32 = 4;
-    /// An allocation whose fields are as short as nearly all are: see [`super::SHORT_ALLOC_BYTES`].
+    /// An allocation whose fields are as short as nearly all are: see [`super::short`].
     pub const SHORT_ALLOC: u32 = 5;
-    /// A free of that kind: see [`super::SHORT_FREE_BYTES`].
+    /// A free of that kind: see [`super::short`].
     pub const SHORT_FREE: u32 = 6;
     pub const NODE: u32 = 7;
 }
@@ -101,12 +105,6 @@ const PARENT: Widths = Widths::new([0, 1, 2, 8]);
 /// A byte of flags follows the head.
 const MORE: u32 = 8;
 
-/// Head with flags 8 bits, stamp 16, size 16, address 24, stack 24: what nearly every allocation is, written and read at once, and each field
-/// at a place that is known beforehand.
-const SHORT_ALLOC_BYTES: usize = 11;
-/// Head with flags 8 bits, stamp 16, address 24.
-const SHORT_FREE_BYTES: usize = 6;
-
 #[inline(always)]
 fn zigzag(difference: u64) -> u64 {
     difference << 1 ^ ((difference as i64) >> 63) as u64
@@ -138,56 +136,6 @@ struct Before {
     stack: u32,
     /// Return address of the last node.
     ip: u64,
-}
-
-impl Before {
-    /// The allocation in the low bytes of `word`, and what the record after it is a difference from.
-    #[inline(always)]
-    fn short_alloc(self, word: u128) -> (Record, Before) {
-        let (low, stack) = (word as u64, (word >> 64) as u32 & 0xff_ffff);
-        let before = Before {
-            stamp: self.stamp.wrapping_add(low >> 8 & 0xffff),
-            address: self.address.wrapping_add(unzigzag(low >> 40)),
-            stack: self.stack.wrapping_add(stack >> 1 ^ (stack & 1).wrapping_neg()),
-            ip: self.ip,
-        };
-        let size = low >> 24 & 0xffff;
-        let record = Record {
-            kind: Kind::Alloc,
-            flags: low as u8 >> 3 & !ALIGNED,
-            stamp: before.stamp,
-            address: before.address.rotate_left(3),
-            size,
-            usable: usual(size),
-            stack: before.stack,
-            ..Record::default()
-        };
-        (record, before)
-    }
-
-    /// The free in the low bytes of `word`, and what the record after it is a difference from.
-    #[inline(always)]
-    fn short_free(self, word: u128) -> (Record, Before) {
-        let low = word as u64;
-        let stamp = self.stamp.wrapping_add(low >> 8 & 0xffff);
-        let address = self.address.wrapping_add(unzigzag(low >> 24 & 0xff_ffff));
-        let record = Record { kind: Kind::Free, flags: low as u8 >> 3, stamp, address: address.rotate_left(3), ..Record::default() };
-        (record, Before { stamp, address, ..self })
-    }
-}
-
-fn word_of(room: &[u8; ROOM]) -> u128 {
-    room.first_chunk().map_or(0, |word| u128::from_le_bytes(*word))
-}
-
-/// Who is given short records one after the other: those whose fields are as short as nearly all are.
-pub trait TakeShort {
-    /// What may go wrong.
-    type Error;
-    /// A [`Kind::Alloc`], never with [`ALIGNED`]; whether it was taken. One that was not changes nothing.
-    fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error>;
-    /// The same for a [`Kind::Free`].
-    fn free(&mut self, record: &Record) -> Result<bool, Self::Error>;
 }
 
 /// Writes records into one block's payload.
@@ -255,9 +203,8 @@ impl Encoder {
         let address_difference = zigzag(turned(address).wrapping_sub(self.before.address));
         if kind == Kind::Free {
             self.before.address = turned(address);
-            if ticks >> 16 | address_difference >> 24 | u64::from(flags) >> 5 == 0 {
+            if let Some(word) = short::free_word(flags, ticks, address_difference) {
                 self.before.stamp = stamp;
-                let word = u64::from(code::SHORT_FREE) | u64::from(flags) << 3 | ticks << 8 | address_difference << 24;
                 return self.short::<8>(&word.to_le_bytes(), SHORT_FREE_BYTES);
             }
         }
@@ -287,11 +234,8 @@ impl Encoder {
         let address_difference = zigzag(address.wrapping_sub(self.before.address));
         let stack = self.stack(record.stack);
         self.before.address = address;
-        let unusual = record.usable ^ usual(record.size) | u64::from(record.flags & ALIGNED) | u64::from(record.flags) >> 5;
-        if (ticks | record.size) >> 16 | (address_difference | stack) >> 24 | unusual == 0 {
+        if let Some(word) = short::alloc_word(record, ticks, address_difference, stack) {
             self.before.stamp = record.stamp;
-            let head = u64::from(code::SHORT_ALLOC) | u64::from(record.flags) << 3;
-            let word = u128::from(head | ticks << 8 | record.size << 24 | address_difference << 40) | u128::from(stack) << 64;
             return self.short::<16>(&word.to_le_bytes(), SHORT_ALLOC_BYTES);
         }
         self.long_alloc(record, address_difference, stack);
@@ -388,14 +332,6 @@ impl Encoder {
         Put::new(room, HEAD)
     }
 
-    /// Adds a record of `bytes` bytes, the first of `word`.
-    #[inline(always)]
-    fn short<const N: usize>(&mut self, word: &[u8; N], bytes: usize) {
-        let Some(room) = self.bytes[self.length..].first_chunk_mut() else { unreachable!("callers ask `has_room` first") };
-        *room = *word;
-        self.end(bytes);
-    }
-
     #[inline(always)]
     fn end(&mut self, bytes: usize) {
         self.length += bytes;
@@ -447,33 +383,6 @@ impl Decoder {
         self.at += bytes;
         self.before.stamp = record.stamp;
         Ok(Some(record))
-    }
-
-    /// Gives the records that follow to `each` while they are short ones and `each` takes them. What comes then is left to [`Decoder::next`].
-    #[inline(always)]
-    pub fn run_short<T: TakeShort>(&mut self, padded: &[u8], length: usize, each: &mut T) -> Result<(), T::Error> {
-        let Decoder { mut at, mut before } = *self;
-        while at < length {
-            let Some(room) = padded.get(at..).and_then(|rest| rest.first_chunk()) else { break };
-            let word = u128::from_le_bytes(*room);
-            let (next, bytes, taken) = match word as u32 & 7 {
-                code::SHORT_ALLOC if length - at >= SHORT_ALLOC_BYTES => {
-                    let (record, next) = before.short_alloc(word);
-                    (next, SHORT_ALLOC_BYTES, each.alloc(&record)?)
-                }
-                code::SHORT_FREE if length - at >= SHORT_FREE_BYTES => {
-                    let (record, next) = before.short_free(word);
-                    (next, SHORT_FREE_BYTES, each.free(&record)?)
-                }
-                _ => break,
-            };
-            if !taken {
-                break;
-            }
-            (at, before) = (at + bytes, next);
-        }
-        *self = Decoder { at, before };
-        Ok(())
     }
 
     #[inline(always)]
@@ -568,148 +477,4 @@ impl Decoder {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    fn some_u64() -> impl Strategy<Value = u64> {
-        prop_oneof![0_u64..300, any::<u64>(), Just(u64::MAX), 0x7f00_0000_0000_u64..0x7f00_0010_0000]
-    }
-
-    fn record() -> impl Strategy<Value = Record> {
-        (0_u8..7, 0_u8..32, 0_u8..64, prop::array::uniform6(some_u64()), any::<u32>()).prop_map(|(kind, flags, align, v, stack)| {
-            let kinds = [Kind::Alloc, Kind::Free, Kind::Realloc, Kind::UsableSizeRead, Kind::ThreadBegin, Kind::ThreadEnd, Kind::Node];
-            let kind = kinds[usize::from(kind)];
-            let plain = Record { kind, flags, stamp: v[0], address: v[1], ..Record::default() };
-            let align_log2 = if flags & ALIGNED != 0 { align } else { 0 };
-            match kind {
-                Kind::Alloc => Record { size: v[2], usable: v[3], stack, align_log2, ..plain },
-                Kind::Realloc => Record { size: v[2], usable: v[3], stack, after: v[4], old_address: v[5], ..plain },
-                Kind::ThreadBegin | Kind::ThreadEnd => Record { size: v[2], usable: v[3], ..plain },
-                Kind::Node => Record { size: v[2], stack, flags: 0, ..plain },
-                _ => plain,
-            }
-        })
-    }
-
-    /// Like what programs do: nearly always short, and often just not.
-    fn near() -> impl Strategy<Value = Record> {
-        let stamp = prop_oneof![8 => 0_u64..200_000, 1 => any::<u64>()].prop_map(|ticks| (1_u64 << 40).wrapping_add(ticks));
-        let address = prop_oneof![8 => 0_u64..1 << 28, 1 => any::<u64>()].prop_map(|bytes| 0x5600_0000_0000_u64.wrapping_add(bytes & !7));
-        let size = prop_oneof![0_u64..0x1_0010, any::<u64>()];
-        let stack = prop_oneof![0_u32..1 << 20, any::<u32>()];
-        (stamp, address, size, stack, 0_u8..32, any::<bool>(), any::<bool>()).prop_map(
-            |(stamp, address, size, stack, flags, free, usually)| {
-                let plain = Record { stamp, address, flags, ..Record::default() };
-                match free {
-                    true => Record { kind: Kind::Free, ..plain },
-                    false => Record { size, stack, usable: if usually { usual(size) } else { size }, ..plain },
-                }
-            },
-        )
-    }
-
-    /// Takes short records until there are so many.
-    struct Taken {
-        records: Vec<Record>,
-        refused: usize,
-    }
-
-    impl TakeShort for Taken {
-        type Error = std::convert::Infallible;
-
-        fn alloc(&mut self, record: &Record) -> Result<bool, Self::Error> {
-            assert_eq!((record.kind, record.flags & ALIGNED), (Kind::Alloc, 0));
-            self.free(record)
-        }
-
-        fn free(&mut self, record: &Record) -> Result<bool, Self::Error> {
-            let takes = self.records.len() != self.refused;
-            self.records.extend(takes.then_some(*record));
-            Ok(takes)
-        }
-    }
-
-    #[test]
-    fn what_is_usual_is_short_up_to_the_bounds() {
-        let written = |record: Record| {
-            let mut encoder = Encoder::new(4096);
-            encoder.begin(1000);
-            encoder.push(&record);
-            let mut padded = encoder.payload().to_vec();
-            padded.resize(encoder.payload().len() + RECORD_BYTES_MAX, 0xAA);
-            assert_eq!(Decoder::new(1000).next(&padded, encoder.payload().len()), Ok(Some(record)));
-            (u32::from(padded[0] & 7), encoder.payload().len())
-        };
-        let free = Record { kind: Kind::Free, flags: 31, stamp: 1000 + 0xffff, address: 0x3ff_fff8, ..Record::default() };
-        assert_eq!(written(free), (code::SHORT_FREE, SHORT_FREE_BYTES));
-        for long in [Record { stamp: 1000 + 0x1_0000, ..free }, Record { stamp: 999, ..free }, Record { address: 0x400_0000, ..free }] {
-            assert_eq!(written(long).0, code::FREE, "{long:?}");
-        }
-        let (size, flags) = (0xffff, 31 & !ALIGNED);
-        let alloc = Record { kind: Kind::Alloc, flags, size, usable: usual(size), stack: 0x7f_ffff, ..free };
-        assert_eq!(written(alloc), (code::SHORT_ALLOC, SHORT_ALLOC_BYTES));
-        let larger = Record { size: 0x1_0000, usable: usual(0x1_0000), ..alloc };
-        let other = [Record { usable: 0, ..alloc }, Record { stack: 0x80_0000, ..alloc }, Record { flags: 31, align_log2: 6, ..alloc }];
-        for long in [larger, Record { stamp: 999, ..alloc }, Record { address: 0x400_0000, ..alloc }].into_iter().chain(other) {
-            assert_eq!(written(long).0, code::ALLOC, "{long:?}");
-        }
-    }
-
-    proptest! {
-        #[test]
-        fn every_record_survives(records in prop::collection::vec(record(), 1..200), base in any::<u64>(), name in prop::collection::vec(any::<u8>(), 0..300)) {
-            let mut encoder = Encoder::new(1 << 16);
-            encoder.begin(base);
-            for record in &records {
-                prop_assert!(encoder.has_room());
-                encoder.push(record);
-            }
-            encoder.push_mark(&Record { stamp: 9, ..Record::default() }, &name);
-            encoder.push(&records[0]);
-            let mut padded = encoder.payload().to_vec();
-            let length = padded.len();
-            padded.resize(length + RECORD_BYTES_MAX, 0xAA);
-            let mut decoder = Decoder::new(base);
-            for record in &records {
-                prop_assert_eq!(decoder.next(&padded, length).unwrap(), Some(*record));
-            }
-            let mark = decoder.next(&padded, length).unwrap().unwrap();
-            prop_assert_eq!((mark.kind, mark.stamp), (Kind::Mark, 9));
-            let kept = &name[..name.len().min(MARK_BYTES_MAX)];
-            prop_assert_eq!(&padded[mark.address as usize..][..mark.size as usize], kept);
-            prop_assert_eq!(decoder.next(&padded, length).unwrap(), Some(records[0]));
-            prop_assert_eq!(decoder.next(&padded, length).unwrap(), None);
-        }
-
-        #[test]
-        fn who_takes_short_records_gets_what_the_decoder_has(records in prop::collection::vec(near(), 1..200), refused in 0_usize..250) {
-            let mut encoder = Encoder::new(1 << 16);
-            encoder.begin(1 << 40);
-            records.iter().for_each(|record| encoder.push(record));
-            let mut padded = encoder.payload().to_vec();
-            let length = padded.len();
-            padded.resize(length + RECORD_BYTES_MAX, 0xAA);
-            let mut decoder = Decoder::new(1 << 40);
-            let mut taken = Taken { records: Vec::new(), refused };
-            loop {
-                let Ok(()) = decoder.run_short(&padded, length, &mut taken);
-                let Some(record) = decoder.next(&padded, length).unwrap() else { break };
-                taken.records.push(record);
-            }
-            prop_assert_eq!(&taken.records, &records);
-        }
-
-        #[test]
-        fn garbage_is_refused_or_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..400)) {
-            let mut padded = bytes.clone();
-            padded.resize(bytes.len() + RECORD_BYTES_MAX, 0);
-            let mut decoder = Decoder::new(0);
-            let mut records = 0;
-            while let Ok(Some(_)) = decoder.next(&padded, bytes.len()) {
-                records += 1;
-            }
-            prop_assert!(records <= bytes.len());
-        }
-    }
-}
+mod tests;

@@ -36,7 +36,7 @@ impl SpoolWriter {
         self.index.sound_bytes
     }
 
-    /// Where everything is that was written.
+    /// Where everything is that was written, and what was remembered.
     pub fn into_index(self) -> Index {
         self.index
     }
@@ -71,6 +71,11 @@ impl SpoolWriter {
         self.append(&header, &payload)?;
         self.index.notes.push(note.clone());
         Ok(())
+    }
+
+    /// Has the index say what the file could not take.
+    pub fn remember(&mut self, note: Note) {
+        self.index.notes.push(note);
     }
 
     fn append(&mut self, header: &Header, payload: &[u8]) -> io::Result<()> {

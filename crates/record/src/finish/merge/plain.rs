@@ -7,6 +7,7 @@
 use super::super::address_map::Live;
 use super::super::live_heap::LiveHeap;
 use super::super::streams::Stream;
+use super::super::tables::TableBuilder;
 use super::rows::{define_node, fill};
 use super::{Counts, Merge, NO_THREAD, ProcessState, ReallocState};
 use crate::clock::Clock;
@@ -41,6 +42,7 @@ impl<S: EventSink> Merge<'_, S> {
         let mut cursor = self.streams[place].take_out();
         let mut run = Run {
             sink: &mut *self.sink,
+            builder: &mut self.builder,
             clock: self.clock,
             stream: &mut self.streams[place],
             heap,
@@ -62,7 +64,7 @@ impl<S: EventSink> Merge<'_, S> {
                 Kind::Alloc if run.alloc(&record)? => {}
                 Kind::Realloc if run.reallocate(&record, limit)? => {}
                 Kind::Node => {
-                    define_node(&mut self.builder, tables, run.stream, &record);
+                    define_node(run.builder, tables, run.stream, &record);
                     run.records += 1;
                 }
                 _ => break Ended::Special,
@@ -93,6 +95,7 @@ impl<S: EventSink> Merge<'_, S> {
 /// What a run has in hand.
 struct Run<'a, S> {
     sink: &'a mut S,
+    builder: &'a mut TableBuilder,
     clock: Clock,
     stream: &'a mut Stream,
     heap: &'a mut LiveHeap,
@@ -113,6 +116,7 @@ impl<S: EventSink> Run<'_, S> {
     #[inline(always)]
     fn emit(&mut self, mut event: Event, stamp: u64) -> Result<bool, TraceError> {
         event.time_ns = self.clock.ns(stamp);
+        event.stack = self.builder.stack_row(event.stack);
         self.records += 1;
         self.counts.events += 1;
         self.counts.last_ns = self.counts.last_ns.max(event.time_ns);

@@ -1,0 +1,239 @@
+//! Programs that recorded processes started, by the lines that they left in the spool's file `execs` (`layout.h`, `preload/exec.c`), and
+//! which of them are not in the recording.
+//!
+//! A static, 32-bit, musl or privileged program never loads the recorder. Looking at processes while they run ([`crate::unrecorded`])
+//! finds those that last; most children do not. So whoever starts a program says so first, and finishing compares: a program
+//! that was started loads the recorder before its first instruction of its own, so that an image of that process begins between that
+//! line and the next of the same process, or the program was not recorded. What keeps it from that is in its file ([`crate::diagnose`]).
+//!
+//! Not seen: what a program starts by a system call of its own, or what an unrecorded program starts.
+
+use crate::diagnose::{self, Obstacle};
+use crate::image::Image;
+use crate::spool::note::Note;
+use heaplab_recorder::layout;
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+
+/// The file's name in the spool.
+pub const EXECS_FILE: &str = "execs";
+/// Bytes of it that are read.
+const FILE_BYTES_MAX: u64 = 256 << 20;
+/// Programs that are named; of others it is said how many.
+const NAMED_MAX: usize = 32;
+/// What the kernel keeps of a program's name.
+const NAME_BYTES: usize = 15;
+
+/// A process became this program, or tried to and nobody saw it fail.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Exec {
+    /// The process.
+    pub pid: u32,
+    /// Right before.
+    pub counter: u64,
+    /// Its environment asked for the recorder.
+    pub asks: bool,
+    /// The program's file.
+    pub path: PathBuf,
+}
+
+/// The lines of a file's content that came true, by process and time. Lines that are none are left out.
+pub fn parse(content: &[u8]) -> Vec<Exec> {
+    let mut execs = Vec::new();
+    let mut failed = HashSet::new();
+    for line in content.split(|byte| *byte == b'\n') {
+        let Some((kind, exec)) = parse_line(line) else { continue };
+        match kind {
+            b'f' => drop(failed.insert((exec.pid, exec.counter))),
+            _ => execs.push(exec),
+        }
+    }
+    execs.retain(|exec| !failed.contains(&(exec.pid, exec.counter)));
+    execs.sort_by_key(|exec| (exec.pid, exec.counter));
+    execs
+}
+
+fn parse_line(line: &[u8]) -> Option<(u8, Exec)> {
+    let mut words = line.splitn(4, |byte| *byte == b' ');
+    let kind = *words.next()?.first().filter(|kind| b"enf".contains(kind))?;
+    let mut number = || std::str::from_utf8(words.next()?).ok()?.parse::<u64>().ok();
+    let (counter, pid) = (number()?, u32::try_from(number()?).ok()?);
+    let path = match (kind, words.next()) {
+        (b'f', None) => PathBuf::new(),
+        (b'f', Some(_)) | (_, None) => return None,
+        (_, Some(word)) => PathBuf::from(OsString::from_vec(unescape(word)?)),
+    };
+    Some((kind, Exec { pid, counter, asks: kind == b'e', path }))
+}
+
+fn unescape(word: &[u8]) -> Option<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(word.len());
+    let mut rest = word.iter();
+    let digit = |byte: Option<&u8>| char::from(*byte?).to_digit(16);
+    while let Some(byte) = rest.next() {
+        bytes.push(if *byte == b'%' { (digit(rest.next())? << 4 | digit(rest.next())?) as u8 } else { *byte });
+    }
+    Some(bytes)
+}
+
+/// Reads them of a spool; one that an older heaplab left has no such file.
+pub fn read(spool: &Path) -> Vec<Exec> {
+    let mut content = Vec::new();
+    if let Ok(file) = File::open(spool.join(EXECS_FILE)) {
+        let _ = file.take(FILE_BYTES_MAX).read_to_end(&mut content);
+    }
+    parse(&content)
+}
+
+/// Those of which no image is there.
+pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -> Vec<&'a Exec> {
+    let unattached = |(place, exec): (usize, &'a Exec)| {
+        let until = execs.get(place + 1).filter(|next| next.pid == exec.pid).map_or(u64::MAX, |next| next.counter);
+        let own = images.range((exec.pid, 0)..=(exec.pid, u32::MAX)).map(|(_, image)| image);
+        let began = own.filter(|image| image.began != layout::BEGAN_FORK).map(|image| image.begin_counter);
+        let attached = began.into_iter().any(|began| (exec.counter..until).contains(&began));
+        (!attached).then_some(exec)
+    };
+    execs.iter().enumerate().filter_map(unattached).collect()
+}
+
+/// Why no image came of it: what the file says, or how it was started.
+pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>) -> String {
+    match diagnose::obstacle(&exec.path, search) {
+        Some(obstacle) if !is_own_malloc(&obstacle) => obstacle.to_string(),
+        _ if !exec.asks => String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment"),
+        _ if !exec.path.exists() => String::from("did not load the recorder, and its file is not there to be looked at"),
+        _ => String::from("did not come to load the recorder: it ended before that, or could not"),
+    }
+}
+
+/// Such a program loads the recorder, and asks it nothing.
+fn is_own_malloc(obstacle: &Obstacle) -> bool {
+    match obstacle {
+        Obstacle::OwnMalloc { .. } => true,
+        Obstacle::Interpreter(_, inner) => is_own_malloc(inner),
+        _ => false,
+    }
+}
+
+/// What is not in the recording, a sentence for each program and reason.
+#[derive(Debug, Default)]
+pub struct Unseen {
+    programs: BTreeMap<(Vec<u8>, String), Vec<u32>>,
+}
+
+impl Unseen {
+    /// From the notes of who looked at processes, the lines of who started them, and the images there are. `started`: the
+    /// program that heaplab started itself, whose own obstacle is told apart.
+    pub fn new(notes: &[Note], execs: &[Exec], images: &BTreeMap<(u32, u32), Image>) -> Unseen {
+        let mut unseen = Unseen::default();
+        let mut looked_at: HashMap<u32, Vec<&str>> = HashMap::new();
+        for note in notes {
+            if let Note::Unrecorded { pid, executable, reason } = note {
+                looked_at.entry(*pid).or_default().push(executable);
+                unseen.add(executable.as_bytes(), reason.clone(), *pid);
+            }
+        }
+        let search = std::env::var_os("PATH");
+        let mut reasons: HashMap<(&Path, bool), String> = HashMap::new();
+        for exec in unattached(execs, images) {
+            let told = looked_at.get(&exec.pid).is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)));
+            if !told {
+                let reason = reasons.entry((&exec.path, exec.asks)).or_insert_with(|| reason(exec, search.as_deref()));
+                unseen.add(exec.path.as_os_str().as_bytes(), reason.clone(), exec.pid);
+            }
+        }
+        let started = notes.iter().find_map(|note| if let Note::Started { pid } = note { Some((*pid, 0)) } else { None });
+        let mut own_malloc: HashMap<&[u8], Option<String>> = HashMap::new();
+        for (key, image) in images.iter().filter(|(key, image)| Some(**key) != started && image.began != layout::BEGAN_FORK) {
+            let look = || diagnose::obstacle(Path::new(std::ffi::OsStr::from_bytes(&image.executable)), None).filter(is_own_malloc);
+            let obstacle = own_malloc.entry(&image.executable).or_insert_with(|| look().map(|obstacle| obstacle.to_string()));
+            if let Some(reason) = obstacle {
+                unseen.add(&image.executable, reason.clone(), key.0);
+            }
+        }
+        unseen
+    }
+
+    fn add(&mut self, executable: &[u8], reason: String, pid: u32) {
+        self.programs.entry((executable.to_vec(), reason)).or_default().push(pid);
+    }
+
+    /// A sentence for each, the most frequent first.
+    pub fn sentences(&self) -> Vec<String> {
+        let mut programs: Vec<_> = self.programs.iter().collect();
+        programs.sort_by_key(|(_, pids)| std::cmp::Reverse(pids.len()));
+        let mut sentences: Vec<String> = programs.iter().take(NAMED_MAX).map(|(program, pids)| sentence(program, pids)).collect();
+        if let Some(others) = programs.get(NAMED_MAX..).filter(|others| !others.is_empty()) {
+            let processes: usize = others.iter().map(|(_, pids)| pids.len()).sum();
+            sentences.push(format!("{processes} processes of {} other programs were not recorded either", others.len()));
+        }
+        sentences
+    }
+}
+
+fn sentence((executable, reason): &(Vec<u8>, String), pids: &[u32]) -> String {
+    let executable = crate::finish::tables::text_of(executable);
+    match pids {
+        [pid] => format!("process {pid} ({executable}) was not recorded: it {reason}"),
+        _ => format!("{} processes of {executable} were not recorded: it {reason}", pids.len()),
+    }
+}
+
+/// Whether a look at a running process, which says what file it runs or at least the beginning of its name, saw this one.
+fn is_same_program(path: &Path, seen: &str) -> bool {
+    let name = |path: &Path| {
+        let name = path.file_name().unwrap_or_default().as_bytes();
+        name[..name.len().min(NAME_BYTES)].to_vec()
+    };
+    let is_script = || matches!(diagnose::obstacle(path, std::env::var_os("PATH").as_deref()), Some(Obstacle::Interpreter(..)));
+    name(path) == name(Path::new(seen)) || path.canonicalize().is_ok_and(|real| name(&real) == name(Path::new(seen))) || is_script()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn image(pid: u32, seq: u32, began: u32, begin_counter: u64) -> ((u32, u32), Image) {
+        ((pid, seq), Image { pid, seq, began, begin_counter, ..Image::default() })
+    }
+
+    #[test]
+    fn lines_are_read_whatever_stands_between_them() {
+        let content = b"e 20 7 /bin/b\nn 10 7 /a%20%25%FF\nf 30 7\nx 1 1 /x\ne 30 7 /bin/c\ne 5 99999999999 /d\ne 5\n\ne 1 8 /torn%2";
+        let execs = parse(content);
+        let expected = [(10, false, &b"/a %\xff"[..]), (20, true, b"/bin/b")];
+        let read: Vec<_> = execs.iter().map(|exec| (exec.counter, exec.asks, exec.path.as_os_str().as_bytes())).collect();
+        assert_eq!(read, expected);
+    }
+
+    #[test]
+    fn a_program_without_an_image_of_its_own_is_unattached() {
+        let execs = parse(b"e 10 7 /a\ne 20 7 /b\ne 30 7 /c\ne 10 8 /d\ne 10 9 /e\n");
+        let images = BTreeMap::from([
+            image(7, 0, layout::BEGAN_STARTED, 12),
+            image(7, 1, layout::BEGAN_EXEC, 31),
+            image(8, 0, layout::BEGAN_FORK, 11),
+            image(9, 0, layout::BEGAN_STARTED, 9),
+        ]);
+        let paths: Vec<_> = unattached(&execs, &images).iter().map(|exec| exec.path.to_str().unwrap()).collect();
+        assert_eq!(paths, ["/b", "/d", "/e"]);
+    }
+
+    #[test]
+    fn many_of_one_program_are_one_sentence() {
+        let execs = parse(b"n 1 3 /no/such/file\nn 1 4 /no/such/file\nn 1 5 /no/such/file\nn 1 6 /no/such/file\ne 1 7 /no/other\n");
+        let notes = [Note::Unrecorded { pid: 6, executable: String::from("/no/such/file"), reason: String::from("is static") }];
+        let unseen = Unseen::new(&notes, &execs, &BTreeMap::new());
+        let expected = [
+            "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: what started it cleaned the environment",
+            "process 7 (/no/other) was not recorded: it did not load the recorder, and its file is not there to be looked at",
+            "process 6 (/no/such/file) was not recorded: it is static",
+        ];
+        assert_eq!(unseen.sentences(), expected);
+    }
+}

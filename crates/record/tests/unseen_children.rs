@@ -1,0 +1,102 @@
+//! Children too short to be looked at that never load the recorder: each is in the bundle's losses, with the reason.
+
+mod common;
+
+use common::{compile, options, record};
+use heaplab_record::execs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// A folder by the name that the kernel has for it, so that whoever looks at a running program finds the same.
+fn folder() -> (tempfile::TempDir, PathBuf) {
+    let kept = tempfile::tempdir().unwrap();
+    let real = kept.path().canonicalize().unwrap();
+    (kept, real)
+}
+
+/// The losses that speak of `program`.
+fn about<'a>(losses: &'a [String], program: &Path) -> Vec<&'a str> {
+    let name = program.to_string_lossy().into_owned();
+    losses.iter().map(String::as_str).filter(|loss| loss.contains(&name)).collect()
+}
+
+#[test]
+fn every_way_to_start_a_program_is_seen() {
+    let (_kept, folder) = folder();
+    let Some(starters) = compile(&folder, "starters", "cc", &[]) else { return };
+    let strange = folder.join("caf\u{e9} 100%");
+    std::fs::create_dir(&strange).unwrap();
+    let Some(small) = compile(&strange, "small", "cc", &["-static"]) else { return };
+    let recording = record(&options(&folder, &[&starters, &small]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "it is as it would be unrecorded");
+    let expected = format!("11 processes of {} were not recorded: it is statically linked", small.display());
+    let losses = &recording.meta.losses;
+    assert!(losses.iter().any(|loss| loss.starts_with(&expected)), "{losses:?} {:?}", execs::read(&recording.recorded.spool));
+    assert_eq!(losses.len(), 1, "what failed to start is no loss: {losses:?}");
+    // The same with a program that can be recorded.
+    std::fs::remove_dir_all(&recording.recorded.spool).unwrap();
+    let Some(small) = compile(&strange, "small", "cc", &[]) else { return };
+    let recording = record(&options(&folder, &[&starters, &small]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
+    assert_eq!(recording.meta.losses, [""; 0]);
+    let of_small = recording.tables.processes.iter().filter(|process| process.executable.ends_with("/small"));
+    assert_eq!(of_small.count(), 11);
+}
+
+#[test]
+fn short_children_are_told_with_the_reason() {
+    let (_kept, folder) = folder();
+    let cases: [(&str, &str, &[&str], &str); 4] = [
+        ("small", "cc", &["-static"], "is statically linked"),
+        ("own_malloc", "cc", &["-fno-builtin", "-rdynamic"], "defines malloc itself"),
+        ("small", "cc", &["-m32"], "is a 32-bit program"),
+        ("small", "musl-gcc", &[], "uses musl's dynamic linker"),
+    ];
+    for (number, (name, compiler, flags, reason)) in cases.into_iter().enumerate() {
+        let inside = folder.join(number.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let Some(program) = compile(&inside, name, compiler, flags) else { continue };
+        let recording = record(&options(&inside, &[&"sh", &"-c", &"\"$0\"; \"$0\"; \"$0\"; exit 4", &program]));
+        assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(4));
+        let told = about(&recording.meta.losses, &program).join("\n");
+        assert!(told.contains(reason), "{name} {flags:?}: {:?}", recording.meta.losses);
+    }
+}
+
+#[test]
+fn a_cleaned_environment_is_told() {
+    let (_kept, folder) = folder();
+    let Some(program) = compile(&folder, "small", "cc", &[]) else { return };
+    let recording = record(&options(&folder, &[&"sh", &"-c", &"env -i \"$0\"; env -i \"$0\"; exit 4", &program]));
+    let told = about(&recording.meta.losses, &program).join("\n");
+    assert!(told.contains("was started without LD_PRELOAD"), "{:?}", recording.meta.losses);
+    assert_eq!(recording.recorded.unrecorded.iter().filter(|process| process.pid == recording.recorded.pid).count(), 0);
+}
+
+#[test]
+fn a_program_that_runs_as_its_owner_is_told() {
+    let (_kept, folder) = folder();
+    let no_setuid = rustix::fs::statvfs(&folder).unwrap().f_flag.contains(rustix::fs::StatVfsMountFlags::NOSUID);
+    if !rustix::process::geteuid().is_root() || no_setuid {
+        eprintln!("skipped: only root can make another user's setuid program, and only where such programs are");
+        return;
+    }
+    let Some(program) = compile(&folder, "small", "cc", &[]) else { return };
+    std::os::unix::fs::chown(&program, Some(65534), None).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).unwrap();
+    let recording = record(&options(&folder, &[&"sh", &"-c", &"\"$0\"; \"$0\"; exit 4", &program]));
+    let told = about(&recording.meta.losses, &program).join("\n");
+    assert!(told.contains("runs as its owner (setuid)"), "{:?}", recording.meta.losses);
+}
+
+/// The program that the started one became is named by what was noted before it, however short it was.
+#[test]
+fn what_the_program_became_is_named() {
+    let (_kept, folder) = folder();
+    let Some(program) = compile(&folder, "small", "cc", &["-static"]) else { return };
+    let recording = record(&options(&folder, &[&"sh", &"-c", &"exec \"$0\"", &program]));
+    let [unrecorded] = &recording.recorded.unrecorded[..] else { panic!("{:?}", recording.recorded) };
+    assert_eq!((unrecorded.pid, unrecorded.executable.as_path()), (recording.recorded.pid, program.as_path()));
+    assert!(unrecorded.reason.starts_with("is statically linked"), "{unrecorded:?}");
+    assert_eq!(recording.meta.losses.len(), 1, "once: {:?}", recording.meta.losses);
+}
