@@ -4,7 +4,7 @@
 //! that is rebuilt for each item: one site asks for the same few sizes thousands of times and never has more than a few alive.
 //! Both could be kept and used again. What they cost is requests, zeroed bytes and touched pages, not space.
 
-use crate::sites::{Sites, largest};
+use crate::sites::{Functions, Sites, largest};
 use crate::words::{bytes, count, percent, plural};
 use crate::{Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving, StackShare, model::share};
 use heaplab_profile::{Instant, Object, Profile};
@@ -152,34 +152,55 @@ impl Churns {
         }
     }
 
+    /// Each place that asks is looked at by itself; those of one function that do the same thing are its state, and one finding.
     pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
-        let mut sites = Sites::new(tables, options.site_frames);
+        let (mut sites, mut functions) = (Sites::new(tables, options.site_frames), Functions::new(tables, options.site_frames));
         let mut by_site: BTreeMap<_, (Tally, Vec<StackShare>)> = BTreeMap::new();
         for (stack, tally) in &self.tallies {
             let (sum, shares) = by_site.entry(sites.of(*stack)).or_default();
             sum.add(tally);
             shares.push(StackShare { stack: *stack, count: tally.births, bytes: tally.bytes });
         }
-        by_site.into_values().filter_map(|(tally, shares)| finding(&tally, shares, profile, options)).collect()
+        let mut by_function: BTreeMap<_, (Tally, Vec<StackShare>)> = BTreeMap::new();
+        for (tally, shares) in by_site.into_values() {
+            let (Some(pattern), Some(first)) = (pattern(&tally, options), shares.first()) else { continue };
+            let (sum, all) = by_function.entry((functions.of(first.stack), pattern)).or_default();
+            sum.add(&tally);
+            all.extend(shares);
+        }
+        by_function
+            .into_iter()
+            .filter(|((_, pattern), (tally, _))| is_felt(*pattern, tally, profile))
+            .map(|((_, pattern), (tally, shares))| finding(pattern, &tally, shares, profile, options))
+            .collect()
     }
 }
 
-fn finding(tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+fn pattern(tally: &Tally, options: &Options) -> Option<ChurnPattern> {
+    let few: u64 = tally.sizes.iter().map(|size| size.1).sum();
+    if tally.large_short >= 16 && tally.large_short * 2 > tally.births {
+        Some(ChurnPattern::LargeShortLived)
+    } else if tally.births / tally.most_live.max(1) >= options.rebuilt_times && few * 10 >= tally.births * 9 {
+        Some(ChurnPattern::Rebuilt)
+    } else {
+        None
+    }
+}
+
+/// A hundredth of the run's requests or bytes: below it, keeping the memory would not be felt.
+fn is_felt(pattern: ChurnPattern, tally: &Tally, profile: &Profile) -> bool {
+    let felt = |part: u64, whole: u64| part > 0 && part >= whole / 100;
+    let totals = &profile.totals;
+    match pattern {
+        ChurnPattern::LargeShortLived => felt(tally.large_short_bytes, totals.requested_bytes),
+        ChurnPattern::Rebuilt => felt(tally.births, totals.allocations) || felt(tally.bytes, totals.requested_bytes),
+    }
+}
+
+fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Finding {
     let totals = &profile.totals;
     let most_live = tally.most_live.max(1);
     let again = tally.births.saturating_sub(most_live);
-    let few: u64 = tally.sizes.iter().map(|size| size.1).sum();
-    // A hundredth of the run's requests or bytes: below it, keeping the memory would not be felt.
-    let felt = |part: u64, whole: u64| part > 0 && part >= whole / 100;
-    let large = tally.large_short >= 16 && tally.large_short * 2 > tally.births && felt(tally.large_short_bytes, totals.requested_bytes);
-    let rebuilt = tally.births / most_live >= options.rebuilt_times
-        && few * 10 >= tally.births * 9
-        && (felt(tally.births, totals.allocations) || felt(tally.bytes, totals.requested_bytes));
-    let pattern = match (large, rebuilt) {
-        (true, _) => ChurnPattern::LargeShortLived,
-        (false, true) => ChurnPattern::Rebuilt,
-        (false, false) => return None,
-    };
     let mut sizes: Vec<(u64, u64)> = tally.sizes.iter().copied().filter(|size| size.1 > 0).collect();
     sizes.sort_by_key(|(size, times)| (std::cmp::Reverse(*times), *size));
     let churn = Churn {
@@ -209,7 +230,7 @@ fn finding(tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &
         }
     };
     let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
-    Some(Finding {
+    Finding {
         kind: Kind::Churn,
         title,
         advice: advice(&churn, tally, again, totals.allocations),
@@ -224,7 +245,7 @@ fn finding(tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &
         stacks,
         stack_count,
         evidence: Evidence::Churn(churn),
-    })
+    }
 }
 
 fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String {

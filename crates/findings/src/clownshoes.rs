@@ -2,21 +2,30 @@
 //!
 //! The document's four cases have one form: somebody asked for a round size and something was added to it. A request is
 //! looked at when it exceeds a class of any table, or a power of two, by a little and so wastes most of the step to the next
-//! class. Those, and only those, are counted by stack and size; all others are in the counts table.
+//! class. Those, and only those, are followed by stack and size; all others are in the counts table.
 //!
-//! The cause is inferred from company: the same surplus over several powers of two from one calling frame is a header; one or
-//! two bytes are a terminator; a single round size with a surplus is just that.
+//! A site whose sizes vary has some of them just over a class by chance: that is the allocator's slop and nobody's mistake. So a
+//! size counts only where it stands out among the sizes of its site ([`crate::spread`]).
+//!
+//! The cause is inferred from company: the same surplus over several powers of two from one calling frame is a header, or, if it is
+//! a byte or two, a terminator; a single round size with a surplus is just that.
 
-use crate::sites::{innermost, largest};
-use crate::words::{bytes, count, plural};
-use crate::{Basis, Cause, Clownshoe, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving, StackShare, UsesItsSlop};
-use hashbrown::HashMap;
+use crate::shoe_words::{ROUND_BYTES, advice, confidence};
+use crate::sites::{Site, Sites, innermost, largest};
+use crate::spread::{Spread, Spreads};
+use crate::words::{count, plural};
+use crate::{Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, StackShare, UsesItsSlop};
+use hashbrown::{HashMap, HashSet};
 use heaplab_profile::{Amount, Instant, Profile, Tracked};
 use heaplab_size_class::Allocator;
 use heaplab_trace::{StackId, tables::Tables};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MEMO: usize = 64 * 1024;
+/// Powers of two with the same surplus that make a header certain.
+const FAMILY: usize = 3;
+/// Below it a size is what an object's fields come to, and no power of two that somebody chose.
+const POWER_BYTES: u64 = 64;
 
 #[derive(Debug, Default)]
 struct Pair {
@@ -34,6 +43,8 @@ pub(crate) struct Pairs {
     /// Per size: 0 not looked at, 1 not suspicious, 2 suspicious.
     memo: Vec<u8>,
     pairs: HashMap<(StackId, u64), Pair>,
+    /// All sizes, suspicious or not.
+    spreads: Spreads,
     /// Requests whose stack was not told apart.
     pub(crate) overflowed: u64,
 }
@@ -47,6 +58,7 @@ impl Pairs {
             limit: options.pair_limit,
             memo: vec![0; MEMO],
             pairs: HashMap::new(),
+            spreads: Spreads::default(),
             overflowed: 0,
         }
     }
@@ -87,6 +99,7 @@ impl Pairs {
 
     #[inline]
     pub(crate) fn add(&mut self, now: &Instant, stack: StackId, size: u64, usable: u64) {
+        self.spreads.add(stack, size);
         if !self.is_suspicious(size) {
             return;
         }
@@ -119,32 +132,64 @@ impl Pairs {
         }
     }
 
+    /// What the size is a little over.
+    fn edge(&self, size: u64) -> Option<u64> {
+        let tables = || Allocator::ALL.into_iter().find_map(|allocator| self.over(allocator, size));
+        self.over_power(size).map(|(power, _)| power).or_else(|| tables().map(|over| size - over))
+    }
+
     /// The findings, and the sites with slop that may use it.
-    pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options, peak: u64) -> (Vec<Finding>, Vec<UsesItsSlop>) {
+    pub(crate) fn finish(mut self, tables: &Tables, profile: &Profile, options: &Options, peak: u64) -> (Vec<Finding>, Vec<UsesItsSlop>) {
         let readers: BTreeSet<StackId> = profile.stacks.iter().filter(|row| row.usable_size_reads > 0).map(|row| row.stack).collect();
-        let families = self.families(tables, &readers);
+        self.pairs.retain(|(stack, _), _| !readers.contains(stack));
+        let families = self.keep_what_stands_out(tables, options);
         let mut by_size: BTreeMap<u64, Vec<(StackId, Amount, Amount)>> = BTreeMap::new();
         for ((stack, size), pair) in &self.pairs {
-            if !readers.contains(stack) {
-                by_size.entry(*size).or_default().push((*stack, pair.requested, pair.tracked.at_peak(peak)));
-            }
+            by_size.entry(*size).or_default().push((*stack, pair.requested, pair.tracked.at_peak(peak)));
         }
         let judge = Judge { pairs: &self, tables, profile, options, families: &families };
         let findings = by_size.into_iter().filter_map(|(size, stacks)| judge.finding(size, &stacks)).collect();
         (findings, uses_their_slop(profile))
     }
 
+    /// Leaves the sizes that stand out at their sites.
+    fn keep_what_stands_out(&mut self, tables: &Tables, options: &Options) -> Families {
+        let mut sites = Sites::new(tables, options.site_frames);
+        let spreads = std::mem::take(&mut self.spreads).by(|stack| sites.of(stack));
+        let mut times: HashMap<(Site, u64), u64> = HashMap::new();
+        for ((stack, size), pair) in &self.pairs {
+            *times.entry((sites.of(*stack), *size)).or_default() += pair.requested.objects;
+        }
+        let unknown = Spread::default();
+        let spread = |site: &Site| spreads.get(site).unwrap_or(&unknown);
+        times.retain(|(site, size), times| self.edge(*size).is_some_and(|edge| spread(site).stands_out(*times, edge, options)));
+        self.pairs.retain(|(stack, size), _| times.contains_key(&(sites.of(*stack), *size)));
+        let families = self.families(tables);
+        let in_family =
+            |stack: StackId, over: u64| families.get(&(innermost(tables, stack), over)).is_some_and(|powers| powers.len() >= FAMILY);
+        let mut by_chance = |(stack, size): &(StackId, u64)| {
+            let site = sites.of(*stack);
+            let known = self.over_power(*size).is_some_and(|(_, over)| in_family(*stack, over));
+            !known && spread(&site).is_one_of_many(times.get(&(site, *size)).copied().unwrap_or(0))
+        };
+        let gone: HashSet<(StackId, u64)> = self.pairs.keys().filter(|key| by_chance(key)).copied().collect();
+        self.pairs.retain(|key, _| !gone.contains(key));
+        families
+    }
+
     /// For each calling frame and surplus: the powers of two seen with it.
-    fn families(&self, tables: &Tables, readers: &BTreeSet<StackId>) -> HashMap<(Option<u32>, u64), BTreeSet<u64>> {
-        let mut families: HashMap<_, BTreeSet<u64>> = HashMap::new();
-        for (stack, size) in self.pairs.keys().filter(|(stack, _)| !readers.contains(stack)) {
-            if let Some((power, over)) = self.over_power(*size) {
+    fn families(&self, tables: &Tables) -> Families {
+        let mut families = Families::new();
+        for (stack, size) in self.pairs.keys() {
+            if let Some((power, over)) = self.over_power(*size).filter(|(power, _)| *power >= POWER_BYTES) {
                 families.entry((innermost(tables, *stack), over)).or_default().insert(power);
             }
         }
         families
     }
 }
+
+type Families = HashMap<(Option<u32>, u64), BTreeSet<u64>>;
 
 fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
     let mut readers: Vec<UsesItsSlop> = profile
@@ -167,7 +212,7 @@ struct Judge<'a> {
     tables: &'a Tables,
     profile: &'a Profile,
     options: &'a Options,
-    families: &'a HashMap<(Option<u32>, u64), BTreeSet<u64>>,
+    families: &'a Families,
 }
 
 impl Judge<'_> {
@@ -188,7 +233,7 @@ impl Judge<'_> {
             Basis::Table(allocator) => (allocator.usable(size, 1), allocator.usable(size, 1) - allocator.usable(free_request, 1)),
         };
         let cause = self.cause(size, free_request, stacks);
-        let displaced = displaced(&cause, size, free_request, usable - each_saved);
+        let displaced = displaced(size, free_request, usable - each_saved);
         let saved = |objects: u64| objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64);
         let saving = Saving { at_peak_bytes: saved(at_peak.objects), total_bytes: saved(requested.objects), ..Saving::default() };
         let shoe = Clownshoe { request: size, over_bytes: size - free_request, usable, free_request, cause, requested, at_peak };
@@ -201,7 +246,7 @@ impl Judge<'_> {
         Some(Finding {
             kind: Kind::Clownshoes,
             title: format!("{}-byte requests lie {} over {}", count(size), plural(shoe.over_bytes, "byte"), count(free_request)),
-            advice: self.advice(&shoe, judged.basis, &saving, &costs),
+            advice: advice(&shoe, judged.basis, &saving, &costs, self.recorded()),
             count: requested.objects,
             basis: judged.basis,
             costs,
@@ -236,91 +281,37 @@ impl Judge<'_> {
         self.options.is_worth(self.profile, judged.at_peak_bytes, judged.total_bytes).then_some(*judged)
     }
 
+    /// The allocator recorded under, where its usable sizes were measured.
+    fn recorded(&self) -> Option<&str> {
+        let name = self.options.recorded_under.as_str();
+        self.profile.is_measured().then_some(if name.is_empty() { "the allocator recorded under" } else { name })
+    }
+
     fn cause(&self, size: u64, free_request: u64, stacks: &[(StackId, Amount, Amount)]) -> Cause {
-        let round = self.pairs.over_power(size).filter(|(power, _)| *power == free_request);
-        if let Some((_, over @ 1..=2)) = round {
-            return Cause::Terminator { bytes: over };
-        }
+        let round = self.pairs.over_power(size).filter(|(power, _)| *power == free_request && *power >= POWER_BYTES);
         if let Some((power, over)) = round {
             let company = stacks.iter().filter_map(|stack| self.families.get(&(innermost(self.tables, stack.0), over)));
-            if let Some(sizes) = company.max_by_key(|sizes| sizes.len()).filter(|sizes| sizes.len() >= 2) {
-                return Cause::ConstantHeader { bytes: over, round_sizes: sizes.iter().copied().collect() };
-            }
-            return Cause::RoundPlusConstant { round: power, bytes: over };
+            let family = company.max_by_key(|sizes| sizes.len()).filter(|sizes| sizes.len() >= 2);
+            return match family {
+                _ if over <= 2 && (family.is_some() || power >= ROUND_BYTES) => Cause::Terminator { bytes: over },
+                Some(sizes) => Cause::ConstantHeader { bytes: over, round_sizes: sizes.iter().copied().collect() },
+                None => Cause::RoundPlusConstant { round: power, bytes: over },
+            };
         }
         // Half a power of two, and whole pages, are round too.
         let page = free_request.is_multiple_of(4096);
-        if page || (free_request >= 64 && free_request.is_multiple_of(1 << (free_request.ilog2() - 1))) {
+        if page || (free_request >= POWER_BYTES && free_request.is_multiple_of(1 << (free_request.ilog2() - 1))) {
             return Cause::RoundPlusConstant { round: free_request, bytes: size - free_request };
         }
         Cause::Coincidence
     }
-
-    fn advice(&self, shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[Cost]) -> String {
-        let free = count(shoe.free_request);
-        let what = match &shoe.cause {
-            Cause::ConstantHeader { bytes: header, round_sizes } => {
-                let others = round_sizes.iter().map(|round| round + header).filter(|size| *size != shoe.request);
-                let mut examples: Vec<String> = others.map(count).collect();
-                examples.drain(..examples.len().saturating_sub(3));
-                format!(
-                    "Something adds {header} bytes to round sizes here ({} bytes are asked for too). Make the payload {} bytes, so that header and payload ask for {free}",
-                    examples.join("; "),
-                    count(shoe.free_request.saturating_sub(*header))
-                )
-            }
-            Cause::Terminator { bytes: end } => {
-                format!("Round up after adding the {} of the terminator: ask for {free}", plural(*end, "byte"))
-            }
-            Cause::RoundPlusConstant { round, bytes: over } => {
-                format!("{} bytes and {} more are asked for. Let {free} hold both", count(*round), count(*over))
-            }
-            Cause::Coincidence => format!("If {} can be spared, ask for {free}", plural(shoe.over_bytes, "byte")),
-        };
-        let each = format!("{} -> {} ({})", count(shoe.request), count(shoe.usable), count(shoe.usable - shoe.request));
-        let saves = if saving.at_peak_bytes > 0 {
-            format!("{} at the peak, {} over the run", bytes(saving.at_peak_bytes), bytes(saving.total_bytes))
-        } else {
-            format!("{} over the run, nothing at the peak", bytes(saving.total_bytes))
-        };
-        let mut text = format!("{what}. On {} each is {each}; it would save {saves}.", basis.title());
-        let recorded_costs = costs.iter().any(|cost| cost.basis == Basis::Measured);
-        if basis != Basis::Measured && self.profile.is_measured() {
-            let recorded =
-                if self.options.recorded_under.is_empty() { "the allocator recorded under" } else { &self.options.recorded_under };
-            let measured = costs.iter().find(|cost| cost.basis == Basis::Measured);
-            match measured.filter(|_| recorded_costs) {
-                Some(cost) => text.push_str(&format!(" Measured on {recorded}, its slop is {} over the run.", bytes(cost.total_bytes))),
-                None => text.push_str(&format!(" It costs nothing on {recorded}.")),
-            }
-        }
-        text
-    }
 }
 
-/// Bytes of further blocks that each block would need elsewhere. A header that moves into a block of a round size takes the place of
-/// payload: the same payload then needs more blocks, `free_request / (free_request - header)` times as many.
-fn displaced(cause: &Cause, size: u64, free_request: u64, block_bytes: u64) -> f64 {
+/// Bytes of further blocks that each block would need elsewhere. What moves into a block of a round size, or out of one that is made
+/// shorter, has to be somewhere: the same payload then needs more blocks, `free_request / (free_request - over)` times as many.
+fn displaced(size: u64, free_request: u64, block_bytes: u64) -> f64 {
     let over = size - free_request;
-    match cause {
-        Cause::Coincidence => 0.0,
-        _ if over >= free_request => block_bytes as f64,
-        _ => block_bytes as f64 * over as f64 / (free_request - over) as f64,
-    }
-}
-
-fn confidence(cause: &Cause, basis: Basis) -> Confidence {
-    let counted = if basis == Basis::Measured { "the waste is measured" } else { "the waste follows from the size alone" };
-    let (level, why) = match cause {
-        Cause::ConstantHeader { round_sizes, .. } if round_sizes.len() >= 3 => {
-            (Level::High, format!("{} powers of two carry the same surplus here", round_sizes.len()))
-        }
-        Cause::ConstantHeader { .. } => (Level::Medium, "two powers of two carry the same surplus here".into()),
-        Cause::Terminator { .. } => (Level::Medium, "a surplus of one or two bytes is most often a terminator".into()),
-        Cause::RoundPlusConstant { .. } => (Level::Medium, "a round size and a constant is inferred from one size".into()),
-        Cause::Coincidence => (Level::Low, "there is no pattern that tells why".into()),
-    };
-    Confidence { level, reason: format!("{counted}; {why}") }
+    if over >= free_request { block_bytes as f64 } else { block_bytes as f64 * over as f64 / (free_request - over) as f64 }
 }
 
 fn sum(amounts: impl Iterator<Item = Amount>) -> Amount {

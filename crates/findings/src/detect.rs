@@ -6,10 +6,14 @@ use crate::growth::Growths;
 use crate::leaks::Leaks;
 use crate::slop::{When, by_allocator, counts};
 use crate::words::count;
-use crate::{Basis, Finding, Findings, Kind, Options, model::share};
+use crate::{Basis, Finding, Findings, Kind, Options, Saving};
 use heaplab_profile::{Instant, Object, Observer, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::{Event, ObjectId, tables::Tables};
+
+/// In which order findings stand, as a sentence for readers of them.
+pub const ORDER: &str =
+    "First what would lower the peak by a thousandth or more, by the bytes saved there; then the rest, by the bytes saved over the run.";
 
 /// Watches a pass and says afterwards what it found.
 #[derive(Debug)]
@@ -57,7 +61,9 @@ impl Detectors {
         findings.extend(self.growths.finish(tables, profile, options));
         findings.extend(self.churns.finish(tables, profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
-        findings.sort_by(|a, b| weight(b, profile).total_cmp(&weight(a, profile)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title)));
+        findings.sort_by(|a, b| {
+            rank(b, profile, options).cmp(&rank(a, profile, options)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title))
+        });
         once(&mut findings);
         let unasked = if profile.is_measured() { Basis::Measured } else { Basis::Table(Allocator::Jemalloc) };
         let basis = options.basis.unwrap_or(unasked);
@@ -72,13 +78,12 @@ impl Detectors {
     }
 }
 
-/// A buffer that is made anew, grown and given back over and over is found as growth and as churn. It is one buffer: of the two the
-/// one with more to gain stays, which comes first, and names the other.
+/// A buffer that is made anew, grown and given back over and over is found as growth and as churn. It is one buffer: of the two one
+/// stays, and names the other. Doubling is the lesser change, so growth stays where that spares most of what is asked for.
 fn once(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while at < findings.len() {
-        let kind = findings[at].kind;
-        let other = match kind {
+        let other = match findings[at].kind {
             Kind::Growth => Kind::Churn,
             Kind::Churn => Kind::Growth,
             Kind::Clownshoes | Kind::Leak => {
@@ -86,19 +91,21 @@ fn once(findings: &mut Vec<Finding>) {
                 continue;
             }
         };
-        while let Some(later) =
-            (at + 1..findings.len()).find(|later| findings[*later].kind == other && is_of(&findings[*later], &findings[at]))
-        {
-            let gone = findings.remove(later);
-            let kept = &mut findings[at];
-            kept.advice.push_str(&match kind {
-                Kind::Growth => {
-                    format!(" The same buffers come and go: {}. Kept and used again they would not grow anew each time.", gone.title)
-                }
-                _ => format!(" The same buffers grow as well: {}. What is kept at its full size has done so once.", gone.title),
-            });
-        }
-        at += 1;
+        let same = |later: &usize| findings[*later].kind == other && is_of(&findings[*later], &findings[at]);
+        let Some(later) = (at + 1..findings.len()).find(same) else {
+            at += 1;
+            continue;
+        };
+        let (growth, churn) = if other == Kind::Churn { (at, later) } else { (later, at) };
+        let spared = |finding: usize| u128::from(findings[finding].saving.total_bytes);
+        let (kept, gone) = if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
+        let title = std::mem::take(&mut findings[gone].title);
+        findings[kept].advice.push_str(&if kept == growth {
+            format!(" The same buffers come and go: {title}. Kept and used again they would not grow anew each time.")
+        } else {
+            format!(" The same buffers grow as well: {title}. What is kept at its full size has done so once.")
+        });
+        findings.remove(gone);
     }
 }
 
@@ -109,29 +116,11 @@ fn is_of(finding: &Finding, other: &Finding) -> bool {
     bytes(true) > 0 && bytes(true) >= bytes(false) / 2
 }
 
-/// By what a finding ranks: the share of the peak that it would save, the shares of all requested bytes and of all requests, the
-/// copying and the zeroing. They are added: a program that suffers from one of them suffers. A confidence of less than high
-/// counts for less.
-fn weight(finding: &Finding, profile: &Profile) -> f64 {
-    let totals = &profile.totals;
-    let saving = &finding.saving;
-    let peak = share(saving.at_peak_bytes, profile.peak.live.bytes);
-    let bytes = share(saving.total_bytes, totals.requested_bytes);
-    let copied = share(saving.copied_bytes, totals.requested_bytes);
-    let requests = share(saving.requests, totals.requests);
-    let certain = match finding.confidence.level {
-        crate::Level::High => 1.0,
-        crate::Level::Medium => 0.75,
-        crate::Level::Low => 0.25,
-    };
-    // Bytes that are asked for again cost time only; bytes at the peak are what the program needs.
-    let weight = match finding.kind {
-        Kind::Clownshoes | Kind::Leak => peak + bytes / 2.0,
-        Kind::Growth => (bytes + copied + requests) / 4.0,
-        // A free list's pop is cheap: requests for little blocks count for little.
-        Kind::Churn => (bytes + copied) / 4.0 + requests / 16.0,
-    };
-    weight * certain
+/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs; bytes over the run that are not
+/// there at the peak cost time. How sure it is does not count, and stands beside it.
+fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (u64, u64) {
+    let Saving { at_peak_bytes, total_bytes, .. } = finding.saving;
+    (if at_peak_bytes >= options.least(profile.peak.live.bytes) { at_peak_bytes } else { 0 }, total_bytes)
 }
 
 impl Observer for Detectors {

@@ -207,7 +207,9 @@ fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Optio
     }
     (growth.sample, growth.sample_gap) = sum.longest.sample();
     let how = match growth.strategy {
-        GrowthStrategy::JustEnough { mean_step_bytes } => format!("just enough, {mean_step_bytes:.0} bytes at a time"),
+        GrowthStrategy::JustEnough { mean_step_bytes } => {
+            format!("just enough, {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
+        }
         GrowthStrategy::Linear { step_bytes } => format!("in steps of {}", plural(step_bytes, "byte")),
         GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
         GrowthStrategy::Irregular => "without a pattern".into(),
@@ -235,6 +237,7 @@ fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Optio
         bytes(growth.doubling_copied_bytes),
         bytes(growth.copied_upper_bytes),
         match growth.through {
+            Through::Realloc if !options.moves_known => String::from(" (if each moved: this recording does not say)"),
             Through::Realloc => format!(" (moves are known to have copied {})", bytes(growth.copied_moved_bytes)),
             Through::AllocateCopyFree => String::new(),
         },

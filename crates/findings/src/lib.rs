@@ -30,10 +30,12 @@ mod growth;
 mod leaks;
 mod model;
 mod options;
+mod shoe_words;
 mod sites;
 pub mod slop;
+mod spread;
 pub mod words;
 
-pub use detect::Detectors;
+pub use detect::{Detectors, ORDER};
 pub use model::*;
 pub use options::Options;

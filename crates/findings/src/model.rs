@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 /// Everything that was found in one process of a recording.
 #[derive(Clone, Debug, PartialEq, Default, Serialize)]
 pub struct Findings {
-    /// The findings, the most expensive first.
+    /// The findings, in the order of [`crate::ORDER`].
     pub findings: Vec<Finding>,
     /// Sites with slop that read their usable size: they may use it, so it is not called waste.
     pub uses_its_slop: Vec<UsesItsSlop>,
@@ -74,7 +74,7 @@ pub struct Finding {
     pub count: u64,
     /// What it costs on each allocator on which it costs anything, the judged one first.
     pub costs: Vec<Cost>,
-    /// The allocator by which it was ranked: the one asked for, or else the one of (measured, jemalloc, mimalloc) on which it costs most.
+    /// The allocator by which it was judged: the one asked for, or else the one of (measured, jemalloc, mimalloc) on which it costs most.
     pub basis: Basis,
     /// What the change would save there.
     pub saving: Saving,
@@ -183,7 +183,7 @@ pub struct StackShare {
     pub stack: StackId,
     /// Its part of [`Finding::count`].
     pub count: u64,
-    /// Its part of the bytes by which the finding is ranked.
+    /// Its part of the bytes that the finding is about.
     pub bytes: u64,
 }
 
@@ -329,7 +329,7 @@ pub struct Churn {
 }
 
 /// Sorts of churn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChurnPattern {
     /// Large buffers that live shortly.

@@ -40,6 +40,8 @@ pub struct Options {
     pub recorded_under: String,
     /// Whether the program was seen to end: what is live in a recording that was cut may yet be freed.
     pub ended: bool,
+    /// Whether the recording says which reallocations moved; an import may not.
+    pub moves_known: bool,
     /// Most pairs of stack and size told apart.
     pub pair_limit: usize,
 }
@@ -64,6 +66,7 @@ impl Default for Options {
             counts_rows: 100,
             recorded_under: String::new(),
             ended: true,
+            moves_known: true,
             pair_limit: 1 << 18,
         }
     }
@@ -72,7 +75,11 @@ impl Default for Options {
 impl Options {
     /// Whether a waste is worth mentioning: a part of the peak or of all that was requested.
     pub(crate) fn is_worth(&self, profile: &Profile, at_peak_bytes: u64, total_bytes: u64) -> bool {
-        let least = |of: u64| self.least_bytes.max(of / self.least_part.max(1));
-        at_peak_bytes >= least(profile.peak.live.bytes) || total_bytes >= least(profile.totals.requested_bytes)
+        at_peak_bytes >= self.least(profile.peak.live.bytes) || total_bytes >= self.least(profile.totals.requested_bytes)
+    }
+
+    /// The least part of so many bytes that is worth mentioning.
+    pub(crate) fn least(&self, of_bytes: u64) -> u64 {
+        self.least_bytes.max(of_bytes / self.least_part.max(1))
     }
 }

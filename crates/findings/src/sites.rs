@@ -29,6 +29,49 @@ impl<'a> Sites<'a> {
     }
 }
 
+/// Tells which stacks come from one function, wherever in it: agreeing in their innermost functions.
+#[derive(Debug)]
+pub(crate) struct Functions<'a> {
+    tables: &'a Tables,
+    frames: usize,
+    /// By module's file and name; what has no name is told apart by its frame.
+    names: HashMap<(Option<&'a str>, &'a str), u32>,
+    known: HashMap<Vec<Function>, Site>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Function {
+    Named(u32),
+    Frame(u32),
+}
+
+impl<'a> Functions<'a> {
+    pub(crate) fn new(tables: &'a Tables, frames: usize) -> Self {
+        Functions { tables, frames, names: HashMap::new(), known: HashMap::new() }
+    }
+
+    /// The site of a stack.
+    pub(crate) fn of(&mut self, stack: StackId) -> Site {
+        let tables = self.tables;
+        let innermost = physical_frames(tables, stack).take(self.frames).map(|frame| self.function(frame)).collect();
+        let next = self.known.len() as Site;
+        *self.known.entry(innermost).or_insert(next)
+    }
+
+    /// The function that the frame's code was compiled into: what is inlined there is its part.
+    fn function(&mut self, row: u32) -> Function {
+        let mut frame = self.tables.frames.get(row as usize);
+        let mut at = row;
+        while let Some(outer) = frame.and_then(|frame| frame.inlined_into).filter(|outer| *outer > at) {
+            (at, frame) = (outer, self.tables.frames.get(outer as usize));
+        }
+        let Some((frame, name)) = frame.and_then(|frame| Some((frame, frame.function.as_deref()?))) else { return Function::Frame(row) };
+        let module = frame.module.and_then(|module| self.tables.modules.get(module as usize));
+        let next = self.names.len() as u32;
+        Function::Named(*self.names.entry((module.map(|module| module.path.as_str()), name)).or_insert(next))
+    }
+}
+
 /// The frame that called the allocator; `None` without a stack.
 pub(crate) fn innermost(tables: &Tables, stack: StackId) -> Option<u32> {
     physical_frames(tables, stack).next()

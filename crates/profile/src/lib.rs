@@ -30,12 +30,14 @@
 //! ```
 
 mod live;
+mod marks;
 mod model;
 mod moments;
 mod observe;
 mod options;
 mod pass;
 mod processes;
+mod resident;
 mod sizes;
 mod stacks;
 mod threads;
@@ -50,4 +52,5 @@ pub use observe::{Instant, NoObserver, Object, Observer};
 pub use options::{At, MomentRequest, Options};
 pub use pass::profile;
 pub use processes::{ProcessPeak, process_peaks};
+pub use resident::{ResidentPeak, resident, resident_peak};
 pub use tracked::Tracked;

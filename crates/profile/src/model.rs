@@ -40,7 +40,7 @@ pub struct Profile {
     pub lifetimes: Lifetimes,
     /// One row a thread that did something, in order of thread.
     pub threads: Vec<ThreadRow>,
-    /// Every named moment that lies in the selection, with the live bytes there.
+    /// Every named moment, with the live bytes there, in order of time. One that passed in another process is taken by its time; a trace without times has only the selection's own.
     pub marks: Vec<MarkRow>,
     /// The moments asked for, with what every stack and size had live there, in the order of the request.
     pub moments: Vec<Moment>,
@@ -267,7 +267,7 @@ pub struct MarkRow {
     pub mark: u32,
     /// As the user or the program named it.
     pub name: String,
-    /// Row of the event.
+    /// Row of its event; where it passed in another process, of the last event before it.
     pub row: u64,
     /// Its time.
     pub time_ns: u64,

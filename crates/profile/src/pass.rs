@@ -1,13 +1,14 @@
 //! The pass itself: every event once, in order.
 
 use crate::live::{IntegerMap, Live};
+use crate::marks::Marks;
 use crate::moments::Moments;
 use crate::observe::{Instant, Object, Observer};
 use crate::sizes::Sizes;
 use crate::stacks::Stacks;
 use crate::threads::Threads;
 use crate::timeline::TimelineBuilder;
-use crate::{Amount, Lifetime, Lifetimes, MarkRow, Moment, Options, Profile, TimelineAxis, Totals};
+use crate::{Amount, Lifetime, Lifetimes, Moment, Options, Profile, TimelineAxis, Totals};
 use heaplab_trace::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 
 /// No process can hold an object of this size; a larger one is a mistake of the file, and sums of smaller ones are checked.
@@ -56,7 +57,10 @@ struct Pass<'a, O> {
     by_time: [Lifetime; 65],
     by_bytes: [Lifetime; 65],
     moments: Moments,
-    marks: Vec<MarkRow>,
+    marks: Marks<'a>,
+    /// Before the first event later than this, a moment or a mark is to be taken. Too early costs a look, and no more.
+    next_stop_ns: u64,
+    is_timed: bool,
     arenas: IntegerMap<u32, Vec<ObjectId>>,
 }
 
@@ -78,16 +82,18 @@ impl<'a, O: Observer> Pass<'a, O> {
             timeline: TimelineBuilder::new(axis, options.timeline_points),
             by_time: [Lifetime::default(); 65],
             by_bytes: [Lifetime::default(); 65],
+            next_stop_ns: 0,
+            is_timed: axis == TimelineAxis::Time,
             moments: Moments::new(&options.moments),
-            marks: Vec::new(),
+            marks: Marks::new(tables),
             arenas: IntegerMap::default(),
         }
     }
 
     #[inline]
     fn event(&mut self, event: &Event) -> Result<(), TraceError> {
-        if event.time_ns > self.moments.next_time_ns {
-            self.moments.take_until(event.time_ns, &self.now, &self.amount, &self.stacks, &self.sizes);
+        if event.time_ns > self.next_stop_ns {
+            self.stop(event.time_ns);
         }
         self.now.row = self.next_row;
         self.now.time_ns = event.time_ns;
@@ -125,6 +131,18 @@ impl<'a, O: Observer> Pass<'a, O> {
             self.moments.take_row(&self.now, &self.amount, &self.stacks, &self.sizes);
         }
         Ok(())
+    }
+
+    /// Takes what was asked for before the event at `time_ns`.
+    #[cold]
+    fn stop(&mut self, time_ns: u64) {
+        if time_ns > self.moments.next_time_ns {
+            self.moments.take_until(time_ns, &self.now, &self.amount, &self.stacks, &self.sizes);
+        }
+        if self.is_timed {
+            self.marks.pass_until(time_ns, &self.now, &self.amount);
+        }
+        self.next_stop_ns = self.moments.next_time_ns.min(self.marks.next_time_ns());
     }
 
     /// What a birth and a reallocation have in common: `event`'s object is live with its new size from here on.
@@ -259,8 +277,7 @@ impl<'a, O: Observer> Pass<'a, O> {
 
     fn mark(&mut self, event: &Event) {
         let mark = u32::try_from(event.object).unwrap_or(u32::MAX);
-        let name = self.tables.marks.get(mark as usize).map_or_else(|| format!("mark {mark}"), |mark| mark.name.clone());
-        self.marks.push(MarkRow { mark, name, row: self.now.row, time_ns: event.time_ns, live: self.amount });
+        self.marks.meet(mark, &self.now, &self.amount);
         self.moments.take_mark(mark, &self.now, &self.amount, &self.stacks, &self.sizes);
     }
 
@@ -289,7 +306,7 @@ impl<'a, O: Observer> Pass<'a, O> {
             stacks: self.stacks.finish(self.now.peak),
             lifetimes: Lifetimes { by_time: filled(&self.by_time), by_bytes: filled(&self.by_bytes) },
             threads: self.threads.finish(),
-            marks: self.marks,
+            marks: self.marks.finish(self.is_timed, &self.now, &self.amount),
         }
     }
 }

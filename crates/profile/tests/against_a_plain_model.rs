@@ -2,7 +2,7 @@
 
 use heaplab_profile::{Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile};
 use heaplab_trace::source::Slice;
-use heaplab_trace::tables::{StackNode, Tables};
+use heaplab_trace::tables::{Mark, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
@@ -170,4 +170,25 @@ fn what_no_program_can_do_is_an_error_with_its_row() {
     let strangers = [Event { op: Op::Free, object: 9, ..Event::default() }, Event { op: Op::Realloc, object: 9, ..Event::default() }];
     assert_eq!(run(&strangers, &Options::default()).totals.unmatched_rows, 2);
     assert_eq!(run(&[], &Options::default()).totals, heaplab_profile::Totals::default());
+}
+
+#[test]
+fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event() {
+    let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
+    // Not in order of time, as the processes' files may name them.
+    let marks = vec![mark("late", 900, None), mark("early", 5, Some(1)), mark("own", 25, Some(0)), mark("between", 25, Some(1))];
+    let tables = Tables { marks, ..tables() };
+    let birth = |object, time_ns| Event { op: Op::Alloc, object, size: 100, time_ns, ..Event::default() };
+    let own = Event { op: Op::Mark, object: 2, time_ns: 25, ..Event::default() };
+    let taken = |events: &[Event]| -> Vec<(String, u64, u64)> {
+        let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut NoObserver).unwrap();
+        profile.marks.into_iter().map(|mark| (mark.name, mark.row, mark.live.bytes)).collect()
+    };
+    let row = |name: &str, row, bytes| (name.to_string(), row, bytes);
+    let events = [birth(0, 10), birth(1, 20), own, birth(2, 25), birth(3, 30)];
+    // `own` stands where its event does; what is stamped alike comes before `between`.
+    assert_eq!(taken(&events), [row("early", 0, 0), row("own", 2, 200), row("between", 3, 300), row("late", 4, 400)]);
+    // A trace without times has only what passed in it.
+    let untimed = events.map(|event| Event { time_ns: 0, ..event });
+    assert_eq!(taken(&untimed), [row("own", 2, 200)]);
 }

@@ -56,6 +56,14 @@ fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
 }
 
 #[test]
+fn where_moves_are_not_known_none_are_claimed() {
+    let steps = || buffer((1..=256).map(|step| step * 4096));
+    let (_, findings) = steps().findings(Options { moves_known: false, ..Options::default() });
+    let advice = &findings.findings[0].advice;
+    assert!(advice.contains("copied (if each moved: this recording does not say).") && !advice.contains("moves are known"), "{advice}");
+}
+
+#[test]
 fn doubling_is_not_reported_and_an_eighth_more_is() {
     let (profile, findings) = buffer((12..=20).map(|log2| 1 << log2)).findings(Options::default());
     assert_eq!(profile.totals.requested_bytes, 2_093_056);

@@ -32,6 +32,33 @@ fn state_rebuilt_for_each_item() {
     "#);
 }
 
+/// Three places in one function, and one in another that is called from the same.
+#[test]
+fn the_state_of_one_function_is_one_finding() {
+    let mut program = Program::new();
+    let at = |program: &mut Program, function: &str, line: u32| {
+        let stack = program.stack(&["main", &format!("{function}:{line}")]);
+        let frame = &mut program.tables.frames[program.tables.stacks[stack as usize].frame as usize];
+        (frame.function, frame.line) = (Some(function.to_string()), line);
+        stack
+    };
+    let state = [("state", 10), ("state", 11), ("state", 12), ("scratch", 30)].map(|(function, line)| at(&mut program, function, line));
+    // Kept for good by the same function: it does not hide the rest.
+    let kept = at(&mut program, "state", 13);
+    for _ in 0..1000 {
+        let objects = [16_384, 640, 96, 48].into_iter().zip(state).map(|(size, stack)| program.malloc(stack, size)).collect::<Vec<_>>();
+        program.malloc(kept, 32);
+        objects.into_iter().for_each(|object| program.free(object));
+    }
+    let churn = of(&program, Kind::Churn, Options::default());
+    let titles: Vec<&str> = churn.iter().map(|finding| finding.title.as_str()).collect();
+    assert_eq!(
+        titles,
+        ["3,000 requests of 96, 640, 16,384 bytes, never more than 3 alive", "1,000 requests of 48 bytes, never more than 1 alive"]
+    );
+    assert_eq!(churn[0].stack_count, 3);
+}
+
 #[test]
 fn large_buffers_that_live_shortly() {
     let mut program = Program::new();
@@ -102,6 +129,25 @@ fn a_leak_of_a_process_that_began_late_grows() {
     let leaks = of(&program, Kind::Leak, Options::default());
     let [Finding { evidence: Evidence::Leak(leak), .. }] = &leaks[..] else { panic!("{leaks:?}") };
     assert_eq!((leak.pattern, leak.born_by_eighth), (LeakPattern::Growing, [25_000; 8]));
+}
+
+#[test]
+fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
+    let mut program = Program::new();
+    let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]].map(|stack| program.stack(&stack));
+    let pages: Vec<u64> = (0..100).map(|_| program.malloc(page, 4104)).collect();
+    for _ in 0..1000 {
+        let (buffer, item) = (program.malloc(scratch, 100_000), program.malloc(item, 48));
+        program.free(item);
+        program.free(buffer);
+    }
+    pages.into_iter().for_each(|object| program.free(object));
+    let (_, findings) = program.findings(Options::default());
+    let order: Vec<(Kind, u64, u64)> =
+        findings.findings.iter().map(|finding| (finding.kind, finding.saving.at_peak_bytes, finding.saving.total_bytes)).collect();
+    let saved = order[0].1;
+    assert!(saved > 90_000, "{order:?}");
+    assert_eq!(order, [(Kind::Clownshoes, saved, saved), (Kind::Churn, 0, 99_900_000), (Kind::Churn, 0, 47_952)]);
 }
 
 #[test]
