@@ -31,6 +31,9 @@ pub struct Results {
     pub verdict: Vec<String>,
     /// What limits the verdict: allocator-dependent streams, cut recordings, an unsteady machine.
     pub cautions: Vec<String>,
+    /// What an earlier replay of the same heaps measured, and not this one; the settings of time are then that replay's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Measure>,
 }
 
 /// The workload as it was replayed.
@@ -142,6 +145,9 @@ pub struct Space {
     pub end_committed_bytes: Option<u64>,
     /// Resident bytes at the peak for each requested byte then.
     pub resident_per_requested: f64,
+    /// Of the largest resident bytes, those in huge pages of the kernel, the driver's taken off.
+    #[serde(default)]
+    pub peak_huge_page_bytes: u64,
     /// The moments, in order.
     pub curve: Vec<SpaceMoment>,
 }

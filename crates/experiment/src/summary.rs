@@ -37,6 +37,7 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
         canary: canary(&measured.blocks),
         verdict: Vec::new(),
         cautions: Vec::new(),
+        earlier: None,
     };
     results.verdict = verdict::sentences(&results);
     results.cautions = verdict::cautions(&results);
@@ -77,6 +78,15 @@ fn net_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64
     (grown(report) - grown(null)).max(0) as u64
 }
 
+/// The same of what lies in huge pages.
+fn net_huge_bytes(report: &SpaceReport, null: &SpaceReport, checkpoint: usize) -> u64 {
+    let grown = |report: &SpaceReport| {
+        let now = report.samples.get(checkpoint).map_or(report.baseline_huge_bytes, |sample| sample.huge_bytes);
+        now as i128 - i128::from(report.baseline_huge_bytes)
+    };
+    (grown(report) - grown(null)).max(0) as u64
+}
+
 fn space(plan: &Plan, reports: &[SpaceReport], null: &SpaceReport) -> Option<Space> {
     let program = Program::open(&plan.program).ok()?;
     space_of(program.facts(), program.checkpoints(), reports, null)
@@ -99,6 +109,7 @@ fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], 
             mark: checkpoint.mark.and_then(|mark| facts.marks.get(mark as usize).cloned()),
         })
         .collect();
+    let largest = (0..curve.len()).max_by_key(|index| curve[*index].resident_bytes)?;
     let at_requested_peak = curve.iter().max_by_key(|moment| moment.requested_bytes)?;
     let last = curve.len().checked_sub(1)?;
     let trimmed = typical.trimmed_bytes.map(|bytes| {
@@ -116,6 +127,7 @@ fn space_of(facts: &Facts, checkpoints: &[Checkpoint], reports: &[SpaceReport], 
         peak_committed_bytes: curve.iter().filter_map(|moment| moment.committed_bytes).max(),
         end_committed_bytes: curve[last].committed_bytes,
         resident_per_requested: at_requested_peak.resident_bytes as f64 / at_requested_peak.requested_bytes.max(1) as f64,
+        peak_huge_page_bytes: net_huge_bytes(typical, null, largest).min(peak(typical)),
         curve,
     })
 }

@@ -1,17 +1,19 @@
 //! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent within the stated
 //! margin, or no difference shown.
 
-use crate::results::{Comparison, Measure, Outcome, Results};
+use crate::results::{Comparison, HeapResult, Measure, Outcome, Results};
 use crate::summary::{blocks_needed, blocks_needed_for};
 
 /// The verdict's sentences, space before time.
 pub fn sentences(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     for comparison in &results.comparisons {
-        sentences.push(match comparison.measure {
+        let sentence = match comparison.measure {
             Measure::Space => space(comparison, results),
             Measure::Time => time(comparison, results),
-        });
+        };
+        let earlier = results.earlier == Some(comparison.measure);
+        sentences.push(if earlier { sentence.replacen(": ", " (measured earlier): ", 1) } else { sentence });
     }
     for heap in results.heaps.iter().filter(|heap| !heap.failures.is_empty()) {
         let first = &heap.failures[0];
@@ -24,7 +26,9 @@ pub fn sentences(results: &Results) -> Vec<String> {
 fn interval(comparison: &Comparison, confidence: f64) -> String {
     let ratio = comparison.ratio;
     let name = match comparison.measure {
-        Measure::Space => format!("range of {}", plural(comparison.blocks, "cell")),
+        // Space is measured and not sampled: these are the cells' own figures, and no interval for others.
+        Measure::Space if comparison.blocks == 1 => String::from("1 cell gave"),
+        Measure::Space => format!("{} cells gave", comparison.blocks),
         Measure::Time => format!("{:.0} % interval", confidence * 100.0),
     };
     let (low, high) = (format!("{:.3}", ratio.low), format!("{:.3}", ratio.high));
@@ -128,6 +132,35 @@ fn sized(bytes: u64) -> String {
     }
 }
 
+/// What lies in huge pages, which are resident whole.
+fn huge_pages(results: &Results) -> Option<String> {
+    let huge = |heap: &HeapResult| {
+        let space = heap.space.as_ref().filter(|space| space.peak_huge_page_bytes > 0)?;
+        Some(format!("{} of the {} of {}", sized(space.peak_huge_page_bytes), sized(space.peak_resident_bytes), heap.heap))
+    };
+    let found: Vec<String> = results.heaps.iter().filter_map(huge).collect();
+    (!found.is_empty() && results.machine.huge_pages != "never").then(|| {
+        format!(
+            "At the peak {} lie in huge pages, which the kernel makes resident whole, used or not: without them (mimalloc:allow_thp=false) the figure is another.",
+            found.join(", ")
+        )
+    })
+}
+
+/// Why more can be resident than is committed.
+fn beyond_committed(results: &Results) -> Option<String> {
+    let beyond = |heap: &&HeapResult| {
+        heap.space.as_ref().is_some_and(|space| space.peak_committed_bytes.is_some_and(|committed| committed < space.peak_resident_bytes))
+    };
+    let names: Vec<&str> = results.heaps.iter().filter(beyond).map(|heap| heap.heap.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it; for elastic and metaspace, which are told a block's size when it is freed, also the table of sizes that the replay keeps for them (up to a tenth of the committed bytes for elastic, a thirtieth for metaspace).",
+            names.join(", ")
+        )
+    })
+}
+
 /// What limits the verdict.
 pub fn cautions(results: &Results) -> Vec<String> {
     let mut cautions = Vec::new();
@@ -142,7 +175,10 @@ pub fn cautions(results: &Results) -> Vec<String> {
     if let Some(cut) = &workload.cut {
         cautions.push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
     }
+    cautions.extend(huge_pages(results));
+    cautions.extend(beyond_committed(results));
     cautions.extend(too_few(results));
+    cautions.extend(uncorrected(results));
     if let Some(canary) = results.canary.as_ref().filter(|canary| !canary.unsteady_blocks.is_empty()) {
         cautions.push(format!(
             "The machine was unsteady: fixed work took up to {:.0} % more or less than its median, in {} beyond 10 %.",
@@ -172,10 +208,22 @@ fn too_few(results: &Results) -> Option<String> {
         let several = if enough > needed { format!(", {enough} for {comparisons} comparisons") } else { String::new() };
         return Some(format!("{are} too few to show any difference in time at {percent:.0} %: {needed} are needed{several} (--reps)."));
     }
-    // All of them together may be shown with fewer; one alone may not.
-    (fewest < enough).then(|| {
+    // What was shown is shown, because the others were clear as well. Of what was not, this may be the reason.
+    let missed = timed().any(|comparison| comparison.outcome == Outcome::NotShown);
+    (fewest < enough && missed).then(|| {
         format!(
-            "{are} too few to show one difference in time among {comparisons} comparisons at {percent:.0} %: {enough} are needed (--reps)."
+            "With {} a difference in time can be shown at {percent:.0} % only where those of the other heaps are clear too: p values are corrected together, and {enough} blocks are needed for one of {comparisons} comparisons by itself (--reps).",
+            plural(fewest, "block")
+        )
+    })
+}
+
+/// What the correction for several comparisons does not reach.
+fn uncorrected(results: &Results) -> Option<String> {
+    let (compared, percent) = (compared(results), results.settings.confidence * 100.0);
+    (compared > 1).then(|| {
+        format!(
+            "The p values are corrected for {compared} comparisons, the intervals are not: each is a {percent:.0} % interval of its own comparison."
         )
     })
 }
@@ -183,7 +231,7 @@ fn too_few(results: &Results) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Estimate, HeapResult, Space, Time};
+    use crate::results::{Estimate, Space, Time};
 
     fn results(peaks: [u64; 2], ratio: f64, blocks: u32, comparisons: usize) -> Results {
         let heap = |heap: &str, peak| HeapResult {
@@ -213,6 +261,7 @@ mod tests {
             canary: None,
             verdict: Vec::new(),
             cautions: Vec::new(),
+            earlier: None,
         }
     }
 
@@ -227,6 +276,21 @@ mod tests {
     }
 
     #[test]
+    fn huge_pages_and_more_resident_than_committed_are_said() {
+        let mut found = results([4 << 20, 8 << 20], 2.0, 10, 1);
+        let said = |found: &Results| cautions(found).join("\n");
+        assert!(!said(&found).contains("huge pages") && !said(&found).contains("resident than committed"));
+        if let Some(space) = &mut found.heaps[1].space {
+            (space.peak_huge_page_bytes, space.peak_committed_bytes) = (2 << 20, Some(7 << 20));
+        }
+        let both = said(&found);
+        assert!(both.contains("At the peak 2.00 MiB of the 8.00 MiB of a lie in huge pages"), "{both}");
+        assert!(both.contains("More is resident than committed of a: "), "{both}");
+        found.machine.huge_pages = "never".into();
+        assert!(!said(&found).contains("huge pages"));
+    }
+
+    #[test]
     fn a_p_value_says_for_what_it_is_corrected() {
         let time = |comparisons| sentences(&results([1, 2], 2.0, 10, comparisons)).swap_remove(1);
         assert!(time(1).contains("p = 0.020)"), "{}", time(1));
@@ -238,7 +302,15 @@ mod tests {
         let cautions = |blocks, comparisons| too_few(&results([1, 2], 2.0, blocks, comparisons)).unwrap_or_default();
         assert!(cautions(1, 1).starts_with("1 block is too few to show any") && cautions(1, 1).contains(": 6 are needed (--reps)"));
         assert!(cautions(5, 2).contains("6 are needed, 7 for 2 comparisons (--reps)"), "{}", cautions(5, 2));
-        assert!(cautions(6, 2).contains("too few to show one") && cautions(6, 2).contains("7 are needed"), "{}", cautions(6, 2));
+        assert_eq!(cautions(6, 2), "", "both were shown");
+        let mut missed = results([1, 2], 2.0, 6, 2);
+        missed.comparisons[2].outcome = Outcome::NotShown;
+        let said = too_few(&missed).unwrap_or_default();
+        assert!(said.contains("With 6 blocks") && said.contains("7 blocks are needed for one of 2 comparisons by itself"), "{said}");
+        assert!(
+            uncorrected(&missed).is_some_and(|said| said.contains("the intervals are not"))
+                && uncorrected(&results([1, 2], 2.0, 6, 1)).is_none()
+        );
         assert_eq!((cautions(6, 1), cautions(7, 2), cautions(8, 3)), Default::default());
     }
 
@@ -255,8 +327,8 @@ mod tests {
             blocks,
             outcome: Outcome::More,
         };
-        assert_eq!(interval(&comparison(1.05, 1.15, 3), 0.95), "ratio 1.100, range of 3 cells 1.050 to 1.150");
-        assert_eq!(interval(&comparison(1.05, 1.15, 1), 0.95), "ratio 1.100, range of 1 cell 1.050 to 1.150");
+        assert_eq!(interval(&comparison(1.05, 1.15, 3), 0.95), "ratio 1.100, 3 cells gave 1.050 to 1.150");
+        assert_eq!(interval(&comparison(1.05, 1.15, 1), 0.95), "ratio 1.100, 1 cell gave 1.050 to 1.150");
         assert_eq!(interval(&comparison(1.1001, 1.1002, 3), 0.95), "ratio 1.100");
         assert_eq!([plural(1, "pass"), plural(38, "pass"), plural(1, "block")], ["1 pass", "38 passes", "1 block"]);
     }

@@ -6,6 +6,7 @@
 
 use crate::driver::{Driver, ReplayError};
 use crate::pages::{Pages, Zeroable};
+use crate::system::Anonymous;
 use crate::threads::Threaded;
 use crate::{Touch, system};
 use heaplab_heap::{Allocating, Verified};
@@ -106,6 +107,9 @@ pub struct SpaceReport {
     pub version: String,
     /// Anonymous resident bytes before the first event.
     pub baseline_bytes: u64,
+    /// Of them, those in huge pages.
+    #[serde(default)]
+    pub baseline_huge_bytes: u64,
     /// One sample a checkpoint of the program, in order.
     pub samples: Vec<SpaceSample>,
     /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked to.
@@ -117,6 +121,9 @@ pub struct SpaceReport {
 pub struct SpaceSample {
     /// Anonymous resident bytes.
     pub anonymous_bytes: u64,
+    /// Of them, those in huge pages.
+    #[serde(default)]
+    pub huge_bytes: u64,
     /// Committed bytes, as the heap says.
     pub committed_bytes: Option<u64>,
     /// Bytes in pages with live blocks, as the heap says.
@@ -195,7 +202,7 @@ pub(crate) trait Runs {
 /// A sample as it is kept while measuring: no `Option`, so that zero is a value.
 #[derive(Clone, Copy)]
 struct RawSample {
-    anonymous_bytes: u64,
+    anonymous: Anonymous,
     /// Plus one; 0: not known.
     committed_bytes: u64,
     /// Plus one; 0: not known.
@@ -209,12 +216,12 @@ impl From<RawSample> for SpaceSample {
     fn from(raw: RawSample) -> Self {
         let known = |value: u64| value.checked_sub(1);
         let (committed_bytes, active_bytes) = (known(raw.committed_bytes), known(raw.active_bytes));
-        SpaceSample { anonymous_bytes: raw.anonymous_bytes, committed_bytes, active_bytes }
+        SpaceSample { anonymous_bytes: raw.anonymous.bytes, huge_bytes: raw.anonymous.huge_bytes, committed_bytes, active_bytes }
     }
 }
 
-fn anonymous() -> Result<u64, ReplayError> {
-    system::anonymous_bytes().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
+fn anonymous() -> Result<Anonymous, ReplayError> {
+    system::anonymous().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()))
 }
 
 fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
@@ -223,20 +230,21 @@ fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Resu
     // program and not be seen. The first reading is made for what it needs itself.
     runs.heap().trim();
     anonymous()?;
-    let baseline_bytes = anonymous()?;
+    let baseline = anonymous()?;
     let mut next = 0;
     runs.pass_with(request.touch, |heap| {
-        let anonymous_bytes = anonymous()?;
+        let anonymous = anonymous()?;
         let footprint = heap.footprint();
         let raw = |value: Option<u64>| value.map_or(0, |value| value + 1);
         let (committed_bytes, active_bytes) = (raw(footprint.committed_bytes), raw(footprint.active_bytes));
-        samples.as_mut_slice()[next] = RawSample { anonymous_bytes, committed_bytes, active_bytes };
+        samples.as_mut_slice()[next] = RawSample { anonymous, committed_bytes, active_bytes };
         next += 1;
         Ok(())
     })?;
-    let trimmed_bytes = if runs.heap().trim() { Some(anonymous()?) } else { None };
+    let trimmed_bytes = if runs.heap().trim() { Some(anonymous()?.bytes) } else { None };
     let samples = samples.iter().map(|raw| SpaceSample::from(*raw)).collect();
-    Ok(CellReport::Space(SpaceReport { version: String::new(), baseline_bytes, samples, trimmed_bytes }))
+    let (version, Anonymous { bytes: baseline_bytes, huge_bytes: baseline_huge_bytes }) = (String::new(), baseline);
+    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes }))
 }
 
 fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, ReplayError> {

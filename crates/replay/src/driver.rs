@@ -23,11 +23,14 @@ pub type Table = Pages<AtomicPtr<u8>>;
 /// How far ahead of the instruction that runs a slot's entry is fetched, in words.
 const PREFETCH_WORDS: usize = 32;
 
+/// How the error begins that says that the heap had no memory.
+pub const RETURNED_NULL: &str = "the heap returned NULL";
+
 /// Why a replay ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The heap returned no block.
-    #[error("the heap returned NULL for {size} bytes aligned to {align} ({what}, word {word} of the program)")]
+    #[error("{RETURNED_NULL} for {size} bytes aligned to {align} ({what}, word {word} of the program)")]
     Refused {
         /// Word of the instruction.
         word: usize,

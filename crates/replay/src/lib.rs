@@ -18,5 +18,5 @@ pub mod threads;
 pub mod touch;
 
 pub use cell::{CellKind, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
-pub use driver::{Driver, ReplayError, Table};
+pub use driver::{Driver, RETURNED_NULL, ReplayError, Table};
 pub use touch::Touch;

@@ -4,24 +4,43 @@ use std::ffi::CStr;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-/// Bytes of anonymous memory that are resident.
+/// Anonymous memory of this process that is resident.
+#[derive(Clone, Copy, Debug)]
+pub struct Anonymous {
+    /// Of any kind.
+    pub bytes: u64,
+    /// Of it, in huge pages; 0 where the kernel does not tell.
+    pub huge_bytes: u64,
+}
+
+/// Anonymous memory that is resident.
 ///
 /// From the page tables (`/proc/self/smaps_rollup`), which is exact. `RssAnon` in `/proc/self/status` comes from
 /// counters that each CPU keeps for itself and adds to the sum in batches (the kernel's `percpu_counter`: of max(32, 2 a CPU) pages), so that
 /// with 2 CPUs it may be 256 KiB off, as much as a small program's heap. It is used where there is no rollup. `None` where neither can be read.
-pub fn anonymous_bytes() -> Option<u64> {
-    read_field(c"/proc/self/smaps_rollup", b"\nAnonymous:").or_else(|| read_field(c"/proc/self/status", b"\nRssAnon:"))
+pub fn anonymous() -> Option<Anonymous> {
+    let mut buffer = [0_u8; 8192];
+    let rollup = read_start(c"/proc/self/smaps_rollup", &mut buffer);
+    if let Some(bytes) = parse_kib(rollup, b"\nAnonymous:") {
+        return Some(Anonymous { bytes, huge_bytes: parse_kib(rollup, b"\nAnonHugePages:").unwrap_or(0) });
+    }
+    let status = read_start(c"/proc/self/status", &mut buffer);
+    Some(Anonymous { bytes: parse_kib(status, b"\nRssAnon:")?, huge_bytes: 0 })
 }
 
-/// The number of KiB that follows `field` in a file of at most 8 KiB, in bytes.
-fn read_field(path: &CStr, field: &[u8]) -> Option<u64> {
-    let mut buffer = [0_u8; 8192];
+/// Bytes of [`anonymous`] memory.
+pub fn anonymous_bytes() -> Option<u64> {
+    anonymous().map(|anonymous| anonymous.bytes)
+}
+
+/// What `buffer` has room for of a file; nothing, where it cannot be read.
+fn read_start<'a>(path: &CStr, buffer: &'a mut [u8]) -> &'a [u8] {
     let mut length = 0;
     // SAFETY: the path ends with a zero, and each read is given the room that is left.
     unsafe {
         let file = libc::open(path.as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         if file < 0 {
-            return None;
+            return &[];
         }
         while length < buffer.len() {
             let read = libc::read(file, buffer[length..].as_mut_ptr().cast(), buffer.len() - length);
@@ -32,9 +51,10 @@ fn read_field(path: &CStr, field: &[u8]) -> Option<u64> {
         }
         libc::close(file);
     }
-    parse_kib(&buffer[..length], field)
+    &buffer[..length]
 }
 
+/// The number of KiB that follows `field`, in bytes.
 fn parse_kib(text: &[u8], field: &[u8]) -> Option<u64> {
     let start = text.windows(field.len()).position(|window| window == field)? + field.len();
     let digits = text[start..].iter().skip_while(|byte| byte.is_ascii_whitespace()).take_while(|byte| byte.is_ascii_digit());
