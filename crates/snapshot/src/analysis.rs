@@ -6,6 +6,7 @@
 mod allocation;
 mod attachment;
 mod classes;
+mod concatenated;
 mod dominators;
 mod duplicates;
 mod ephemerons;
@@ -16,6 +17,7 @@ mod owners;
 mod reach;
 mod retained;
 mod retaining;
+mod same_names;
 mod shapes;
 mod statistics;
 mod view;
@@ -26,6 +28,7 @@ pub use duplicates::DuplicateStrings;
 pub use filters::{Filter, NativeContexts};
 pub use reach::{BASE_SYSTEM_DISTANCE, NO_DISTANCE};
 pub use retaining::{Path, PathLimits, Retaining, RetainingForest};
+pub use same_names::SameNames;
 pub use shapes::Interface;
 pub use statistics::Statistics;
 
@@ -36,16 +39,18 @@ use crate::phase::{OnPhase, ended};
 use crate::snapshot::Snapshot;
 use attachment::Attachment;
 use classes::{Classification, Counting};
+use concatenated::Concatenated;
 use dominators::Tree;
 use ephemerons::Ephemerons;
 use essential::Essential;
 use hashbrown::HashMap;
 use names::{Known, Names};
 use retained::{Retained, class_retained};
+use std::sync::OnceLock;
 
 /// The version of the rules in this folder. Who changes an answer (a class, a size, a distance) counts it up, so that indices written before are
 /// written anew; `tests/rules_version.rs` notices.
-pub const RULES_VERSION: u32 = 1;
+pub const RULES_VERSION: u32 = 2;
 
 /// How to analyse.
 #[derive(Clone, Debug)]
@@ -78,6 +83,7 @@ pub struct Analysis<'s, 'a> {
     tree: Tree,
     retained: Retained,
     classes: Classification,
+    concatenated: OnceLock<Concatenated>,
 }
 
 /// Own sizes after owned internals went to their owners.
@@ -150,7 +156,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
         ended(on_phase, "retained sizes");
         class_retained(&tree, &retained, counts, order, (|node| sizes.get(node), &classes.class_of), &mut classes.classes);
         ended(on_phase, "classes' retained sizes");
-        Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes }
+        Analysis { snapshot, names, attachment, sizes, distances, tree, retained, classes, concatenated: OnceLock::new() }
     }
 
     /// The snapshot that was analysed.
@@ -217,7 +223,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// All bytes, as DevTools' total.
     pub fn total_bytes(&self) -> u64 {
-        self.retained_size(self.snapshot.graph.root()) + self.snapshot.header.extra_native_bytes
+        self.retained_size(self.snapshot.graph.root()) + self.snapshot.header.extra_native_bytes.unwrap_or(0)
     }
 }
 

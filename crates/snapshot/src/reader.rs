@@ -9,34 +9,24 @@ mod blocks;
 mod cursor;
 mod instructions;
 mod ints;
+mod keys;
 mod lists;
 mod rows;
 mod strings;
 
 pub(crate) use cursor::Cursor;
 pub use instructions::Instructions;
+pub(crate) use keys::{Key, check_order};
 
-use crate::graph::Graph;
 use crate::meta::Header;
 use crate::phase::{OnPhase, ended};
+use crate::rows::BEGINNING;
 use crate::snapshot::Snapshot;
 use crate::strings::Strings;
+use crate::write::Section;
 use crate::{EdgeType, ReadError};
-
-/// The keys of a snapshot in their order.
-const KEYS: [&[u8]; 11] = [
-    b"snapshot",
-    b"nodes",
-    b"edges",
-    b"trace_function_infos",
-    b"trace_tree",
-    b"samples",
-    b"locations",
-    b"scopes",
-    b"scope_context_vars",
-    b"scope_uses",
-    b"strings",
-];
+use keys::KEYS;
+use std::ops::Range;
 
 /// How to read.
 #[derive(Clone, Debug)]
@@ -74,93 +64,78 @@ struct Reading<'a> {
     ahead: Option<(usize, rows::Edges)>,
     has: [bool; KEYS.len()],
     trace_names: lists::Names,
+    /// Where the lists of scopes lie.
+    scopes: [Option<Range<usize>>; Section::ALL.len()],
 }
 
-/// Reads a file.
+/// Reads a file. Of one that is damaged in several places the error is the first of them, which what reads the lists in large pieces, and
+/// names only when it has the strings, need not have met first: [`crate::validate`] looks at every number in the order of the file.
 pub(crate) fn read<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
+    read_in_order(bytes, options).map_err(|error| crate::validate::first_damage(bytes, error))
+}
+
+/// The same, with the error that it meets first.
+pub(crate) fn read_in_order<'a>(bytes: &'a [u8], options: &ReadOptions) -> Result<Snapshot<'a>, ReadError> {
     let mut cursor = Cursor::new(bytes);
     let mut reading = Reading::default();
-    cursor.expect(b'{', "`{\"snapshot\":`, the beginning of a heap snapshot")?;
-    let mut last_key = None;
+    cursor.expect(b'{', BEGINNING)?;
+    let mut last = None;
     loop {
-        if last_key.is_some() && !cursor.take(b',') {
+        if last.is_some() && !cursor.take(b',') {
             cursor.expect(b'}', "a comma and the next key, or `}`")?;
             break;
         }
-        cursor.peek();
-        let key_at = cursor.at;
-        let key = cursor.string("a key in quotes")?;
-        cursor.expect(b':', "a colon")?;
-        let Some(place) = KEYS.iter().position(|known| *known == key) else {
-            if last_key.is_none() {
-                return Err(ReadError::at(bytes, key_at, "the key `snapshot`, the first of a heap snapshot"));
-            }
-            cursor.skip()?;
-            continue;
-        };
-        check_order(bytes, key_at, place, last_key)?;
-        last_key = Some(place);
-        reading.has[place] = true;
-        reading.value(place, &mut cursor, options)?;
+        let Some(key) = Key::read(&mut cursor, last.is_none())? else { continue };
+        check_order(bytes, &key, last, reading.snapshot.header.trace_function_count > 0)?;
+        last = Some(key.place);
+        reading.has[key.place] = true;
+        match key.section() {
+            None => reading.header(&mut cursor)?,
+            Some(section) => reading.list(section, &mut cursor, options)?,
+        }
     }
     let end = cursor.at - 1;
     if cursor.peek().is_some() {
         return Err(cursor.error("the end of the file"));
     }
-    for needed in [1, 2, 10] {
-        if !reading.has[needed] {
-            let key = String::from_utf8_lossy(KEYS[needed]);
-            return Err(ReadError::saying(end, format!("the key `{key}`"), "the end of the snapshot"));
-        }
-    }
+    Key::needed(end, |section| reading.has[section as usize + 1], reading.snapshot.header.trace_function_count)?;
     reading.finish(bytes, options)
 }
 
-/// Keys come once, in their order, and `snapshot` first.
-fn check_order(bytes: &[u8], at: usize, place: usize, last: Option<usize>) -> Result<(), ReadError> {
-    let name = |place: usize| String::from_utf8_lossy(KEYS[place]).into_owned();
-    match last {
-        None if place != 0 => Err(ReadError::at(bytes, at, "the key `snapshot`, the first of a heap snapshot")),
-        Some(last) if place <= last => Err(ReadError::at(
-            bytes,
-            at,
-            format!("a key that comes behind `{}` (`{}` must stand before it, once)", name(last), name(place)),
-        )),
-        Some(last) if last == 0 && place > 1 => Err(ReadError::at(bytes, at, "the key `nodes`")),
-        Some(last) if last == 1 && place > 2 => Err(ReadError::at(bytes, at, "the key `edges`")),
-        _ => Ok(()),
-    }
-}
-
 impl<'a> Reading<'a> {
-    fn value(&mut self, place: usize, cursor: &mut Cursor<'a>, options: &ReadOptions) -> Result<(), ReadError> {
-        if place == 0 {
-            cursor.peek();
-            let from = cursor.at;
-            self.snapshot.header = Header::read(cursor)?;
-            return rows::check_counts(&self.snapshot.header, cursor.bytes, from);
+    fn header(&mut self, cursor: &mut Cursor<'a>) -> Result<(), ReadError> {
+        let (header, places) = Header::read(cursor)?;
+        if let Err(error) = header.check_counts(&places, cursor.bytes) {
+            // Of a file that was cut the counts are right: what is wrong is its end, or something before.
+            return Err(crate::validate::damage_but_of_counts(cursor.bytes).unwrap_or(error));
         }
+        self.snapshot.header = header;
+        Ok(())
+    }
+
+    fn list(&mut self, section: Section, cursor: &mut Cursor<'a>, options: &ReadOptions) -> Result<(), ReadError> {
         let header = &self.snapshot.header;
-        if place == 4 {
-            return lists::trace_tree(cursor, header, &mut self.snapshot.traces);
+        if section.is_of_scopes() {
+            let rows = crate::rows::rows(cursor.bytes, header);
+            self.scopes[section as usize] = rows.pass_scopes(section, cursor)?;
+            return Ok(());
         }
-        // Lists that nothing here needs; Chromium's scopes have negative numbers.
-        if (7..10).contains(&place) {
-            return cursor.skip();
+        if section == Section::TraceTree {
+            return lists::trace_tree(cursor, header, &mut self.snapshot.traces);
         }
         cursor.expect(b'[', "a list")?;
         let (bytes, at) = (cursor.bytes, cursor.at);
         let list = lists::List { bytes, at, instructions: options.instructions };
         let graph = &mut self.snapshot.graph;
-        cursor.at = match place {
-            1 => {
+        cursor.at = match section {
+            Section::Nodes => {
                 self.places.nodes = at;
                 let (end, ahead) = rows::nodes(bytes, at, header, options, graph, &mut self.largest)?;
                 ended(options.on_phase, "nodes");
                 self.ahead = ahead;
                 end
             }
-            2 => {
+            Section::Edges => {
                 self.places.edges = at;
                 let (end, edges) = match self.ahead.take() {
                     Some(ahead) => ahead,
@@ -170,9 +145,9 @@ impl<'a> Reading<'a> {
                 (graph.edge_types, graph.edge_names, graph.edge_targets) = (edges.types, edges.names, edges.targets);
                 end
             }
-            3 => lists::trace_functions(&list, header, &mut self.snapshot.traces, &mut self.trace_names)?,
-            5 => lists::samples(&list, header, &mut self.snapshot.samples)?,
-            6 => lists::locations(&list, header, &mut self.snapshot.locations)?,
+            Section::TraceFunctionInfos => lists::trace_functions(&list, header, &mut self.snapshot.traces, &mut self.trace_names)?,
+            Section::Samples => lists::samples(&list, header, &mut self.snapshot.samples)?,
+            Section::Locations => lists::locations(&list, header, &mut self.snapshot.locations)?,
             _ => {
                 let found = strings::scan(bytes, at, rows::strings_expected(&self.largest, bytes.len() - at), options.instructions)?;
                 self.snapshot.strings = Strings::new(bytes, found.starts, found.end);
@@ -208,26 +183,15 @@ impl<'a> Reading<'a> {
             && let Some(row) = rows::duplicate_id(graph)
         {
             let at = rows::offset(bytes, self.places.nodes, row, &meta.node_fields, "id");
-            return Err(ReadError::at(bytes, at, "an id that no other node has"));
+            let first = graph.ids.iter().position(|id| *id == graph.ids[row]).unwrap_or(0);
+            let first = rows::offset(bytes, self.places.nodes, first, &meta.node_fields, "id");
+            return Err(ReadError::at(bytes, at, format!("an id that no other node has (byte {first} has it too)")));
         }
-        self.set_root(bytes)?;
+        if self.scopes.iter().any(Option::is_some) {
+            crate::rows::rows(bytes, &snapshot.header).check_scopes(self.scopes, strings)?;
+        }
+        graph.root = (snapshot.header.root_index / meta.node_fields.len() as u64) as u32;
         ended(options.on_phase, "checks");
         Ok(self.snapshot)
-    }
-
-    fn set_root(&mut self, bytes: &[u8]) -> Result<(), ReadError> {
-        let graph: &mut Graph = &mut self.snapshot.graph;
-        let header = &self.snapshot.header;
-        let fields = header.meta.node_fields.len() as u64;
-        let root = header.root_index / fields;
-        if graph.node_count() == 0 {
-            return Err(ReadError::at(bytes, self.places.nodes, "at least one node, the root"));
-        }
-        if !header.root_index.is_multiple_of(fields) || root >= graph.node_count() as u64 {
-            let expected = format!("`root_index` to be a multiple of {fields} within the nodes");
-            return Err(ReadError::saying(0, expected, header.root_index.to_string()));
-        }
-        graph.root = root as u32;
-        Ok(())
     }
 }

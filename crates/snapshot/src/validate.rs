@@ -1,12 +1,15 @@
 //! `validate`: how far a file is good, and which of its lists are whole.
 //!
 //! A program that dies while it writes its snapshot leaves half of one. What is in it may still be worth having: nodes with their sizes are readable
-//! without edges, and a graph without names is a graph. So a damaged file is not only refused: each list is read on its own, and the first byte that is not what the format has is
-//! named. What a reader would not notice and DevTools trips over is found too: lists out of order or missing, duplicate ids, counts that
-//! do not add up, ids and sizes beyond 32 bits.
+//! without edges, and a graph without names is a graph. So a damaged file is not only refused: each list is read on its own, and the first byte that
+//! is not what the format has is named. Whether it is damaged is the reader's word ([`crate::Snapshot::read`]): what is called good here is read, and
+//! what is read is good; tests/damage.rs holds both to that, and to the same byte. What readers take and may trip over is told as an oddity.
 
-use crate::rows::{Damage, Located, Rows};
+use crate::reader::read_in_order;
+use crate::rows::{Located, Rows};
 use crate::write::{Counts, Section};
+use crate::{ReadError, ReadOptions};
+use std::ops::Range;
 
 /// What became of one list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,8 +18,12 @@ pub struct ListState {
     pub section: Section,
     /// Its first byte.
     pub offset: u64,
+    /// Behind its last byte.
+    pub end: u64,
     /// Whole rows that can be read.
     pub rows: u64,
+    /// Behind the last of them.
+    pub good_to: u64,
     /// What the header says, where it does.
     pub declared: Option<u64>,
     /// Whether all of it can be read and is what the header says.
@@ -30,8 +37,8 @@ pub enum Oddity {
     Missing(Section),
     /// Ids that more than one node has: how many nodes too many, and one such id.
     DuplicateIds(u64, u64),
-    /// An id or a size that DevTools, which has 32 bits for it, reads as another number.
-    Beyond32Bits(&'static str, u64),
+    /// A size that DevTools, which has 32 bits for it, reads as another number.
+    Beyond32Bits(u64),
     /// Bytes that are not ASCII: V8 escapes them, and the chunks of a debugging protocol may tear them.
     NotAscii(u64),
 }
@@ -41,7 +48,7 @@ impl std::fmt::Display for Oddity {
         match self {
             Oddity::Missing(section) => write!(out, "no list `{}`: some readers ask for it", section.key()),
             Oddity::DuplicateIds(count, id) => write!(out, "{count} nodes with the id of another, such as {id}: a diff would mix them up"),
-            Oddity::Beyond32Bits(what, value) => write!(out, "{what} {value}: DevTools has 32 bits for it"),
+            Oddity::Beyond32Bits(size) => write!(out, "a size of {size}: DevTools has 32 bits for it"),
             Oddity::NotAscii(offset) => write!(out, "byte {offset} is not ASCII: V8 escapes such characters"),
         }
     }
@@ -52,10 +59,10 @@ impl std::fmt::Display for Oddity {
 pub struct Report {
     /// Bytes of the file.
     pub file_bytes: u64,
-    /// Bytes up to the first damage; all of them where there is none.
+    /// Bytes up to the first damage, and in a list that is cut up to the end of its last whole row; all of them where nothing is damaged.
     pub good_bytes: u64,
     /// The first damage.
-    pub damage: Option<Damage>,
+    pub damage: Option<ReadError>,
     /// What the header says; none if it is no header.
     pub counts: Option<Counts>,
     /// The lists that begin in the file.
@@ -69,49 +76,44 @@ impl Report {
     pub fn is_good(&self) -> bool {
         self.damage.is_none()
     }
+
+    /// Whether nothing is wrong but that it ends too early.
+    pub fn is_cut(&self) -> bool {
+        self.file_bytes > 0 && self.damage.as_ref().is_some_and(|damage| damage.offset == self.file_bytes)
+    }
+
+    /// The list in which it is cut; none where it is not cut, or between lists.
+    pub fn cut_in(&self) -> Option<&ListState> {
+        self.lists.last().filter(|list| self.is_cut() && !list.whole)
+    }
+
+    /// Takes the earlier damage for the first.
+    fn add(&mut self, damage: ReadError) {
+        if self.damage.as_ref().is_none_or(|first| damage.offset < first.offset) {
+            self.damage = Some(damage);
+        }
+    }
 }
 
 /// Rows between two calls of a progress function.
 const PROGRESS_ROWS: u64 = 1 << 18;
 
-/// Reads all of a file. `progress` hears bytes done, of so many.
+/// Reads all of a file, its lists one by one and then as the reader does. `progress` hears bytes done, of so many. Memory is that of a graph.
 pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
-    let Located { rows, cut, damage } = Rows::locate(bytes);
-    let mut report = Report {
-        file_bytes: bytes.len() as u64,
-        good_bytes: bytes.len() as u64,
-        damage,
-        counts: rows.as_ref().map(|rows| rows.counts),
-        lists: Vec::new(),
-        oddities: Vec::new(),
-    };
-    let Some(mut rows) = rows else {
-        report.good_bytes = report.damage.as_ref().map_or(0, |damage| damage.offset);
-        return report;
-    };
-    if let Some((section, start)) = cut {
-        rows.accept_cut(section, start);
-    }
-    // Without the strings no name can be held against them.
-    if !rows.has(Section::Strings) || cut.is_some_and(|(section, _)| section == Section::Strings) {
-        rows.trust_names();
-    }
-    for section in Section::ALL {
-        if let Some(range) = rows.range(section) {
-            let state = list(&rows, section, range.start as u64, &mut report, progress);
-            report.lists.push(state);
-        } else if report.damage.is_none() && (rows.layout.scopes || !section.is_of_scopes()) {
-            report.oddities.push(Oddity::Missing(section));
-        }
-    }
-    if report.damage.is_none() && rows.counts.trace_functions > 0 && !rows.has(Section::TraceFunctionInfos) {
-        report.damage = Some(rows.damage_at(Section::Strings, "trace_function_infos, of which the header counts some"));
-    }
-    if report.damage.is_none() {
-        report.damage = scopes_apart(&rows, &report.lists);
+    let located = Rows::locate(bytes);
+    let mut report = streamed(bytes, located, progress);
+    if let Err(error) = read_in_order(bytes, &ReadOptions::default()) {
+        report.add(error);
     }
     if let Some(damage) = &report.damage {
         report.good_bytes = damage.offset;
+        let wrong = damage.offset;
+        for list in report.lists.iter_mut().filter(|list| (list.offset..list.end).contains(&wrong)) {
+            list.whole = false;
+        }
+    }
+    if let Some(cut) = report.cut_in() {
+        report.good_bytes = cut.good_to;
     }
     if let Some(at) = bytes[..report.good_bytes as usize].iter().position(|byte| *byte >= 128) {
         report.oddities.push(Oddity::NotAscii(at as u64));
@@ -119,26 +121,65 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     report
 }
 
-/// Scopes that say of more or fewer rows than the lists of their variables have.
-fn scopes_apart(rows: &Rows<'_>, lists: &[ListState]) -> Option<Damage> {
-    let (mut scopes, mut announced) = (rows.scopes(), [0u64; 2]);
-    while let Ok(Some(scope)) = scopes.read() {
-        announced = [announced[0].saturating_add(scope.context_vars), announced[1].saturating_add(scope.uses)];
+/// What is wrong with a file whose counts cannot be: of one that was cut, its end, or what is wrong before. None where it is the counts that are wrong.
+#[cold]
+pub(crate) fn damage_but_of_counts(bytes: &[u8]) -> Option<ReadError> {
+    let located = Rows::locate(bytes);
+    located.damage.is_some().then(|| streamed(bytes, located, &mut |_, _| ()).damage)?
+}
+
+/// The first damage of a file that the reader refuses.
+#[cold]
+pub(crate) fn first_damage(bytes: &[u8], refused: ReadError) -> ReadError {
+    let mut report = streamed(bytes, Rows::locate(bytes), &mut |_, _| ());
+    report.add(refused.clone());
+    report.damage.unwrap_or(refused)
+}
+
+/// Each list on its own.
+fn streamed(bytes: &[u8], located: Located<'_>, progress: &mut dyn FnMut(u64, u64)) -> Report {
+    let Located { rows, cut, damage, lie } = located;
+    let mut report = Report {
+        file_bytes: bytes.len() as u64,
+        good_bytes: bytes.len() as u64,
+        damage: damage.or(lie),
+        counts: rows.as_ref().map(|rows| rows.counts),
+        lists: Vec::new(),
+        oddities: Vec::new(),
+    };
+    let Some(mut rows) = rows else { return report };
+    if let Some((section, start)) = cut {
+        rows.accept_cut(section, start);
     }
-    let rows_of = |section| lists.iter().find(|list| list.section == section).map_or(0, |list| list.rows);
-    let there = [Section::ScopeContextVars, Section::ScopeUses].map(rows_of);
-    let section = if rows.has(Section::Scopes) { Section::Scopes } else { Section::Strings };
-    (announced != there).then(|| rows.damage_at(section, "scopes with as many variables as scope_context_vars and scope_uses have"))
+    // Without the end of the file, or with another than it should have, no name can be held against the strings.
+    if report.damage.is_some() {
+        rows.trust_names();
+    }
+    for section in Section::ALL {
+        if let Some(range) = rows.range(section) {
+            let state = list(&rows, section, range, &mut report, progress);
+            report.lists.push(state);
+        } else if report.damage.is_none() && (rows.layout.scopes || !section.is_of_scopes()) {
+            report.oddities.push(Oddity::Missing(section));
+        }
+    }
+    if report.damage.is_none()
+        && let Some(damage) = rows.scopes_belong_together()
+    {
+        report.add(damage);
+    }
+    report
 }
 
 /// Reads one list to its end or its damage.
-fn list(rows: &Rows<'_>, section: Section, offset: u64, report: &mut Report, progress: &mut dyn FnMut(u64, u64)) -> ListState {
-    let mut read = 0;
+fn list(rows: &Rows<'_>, section: Section, range: Range<usize>, report: &mut Report, progress: &mut dyn FnMut(u64, u64)) -> ListState {
+    let (mut read, mut good_to) = (0, range.start as u64);
     let total = report.file_bytes;
     let mut tick = |at: usize| {
         read += 1;
+        good_to = at as u64;
         if read % PROGRESS_ROWS == 0 {
-            progress(at as u64, total);
+            progress(good_to, total);
         }
     };
     let result = match section {
@@ -160,31 +201,26 @@ fn list(rows: &Rows<'_>, section: Section, offset: u64, report: &mut Report, pro
         Section::TraceFunctionInfos => Some(counts.trace_functions),
         _ => None,
     };
-    let result = result.and_then(|()| match declared {
-        Some(declared) if declared != read => Err(rows.damage_at(section, "as many rows as the header says")),
-        _ => Ok(()),
-    });
     let whole = result.is_ok();
-    if let Err(damage) = result
-        && report.damage.as_ref().is_none_or(|first| damage.offset < first.offset)
-    {
-        report.damage = Some(damage);
+    if whole {
+        good_to = range.end as u64;
     }
-    ListState { section, offset, rows: read, declared, whole }
+    if let Err(damage) = result {
+        report.add(damage);
+    }
+    ListState { section, offset: range.start as u64, end: range.end as u64, rows: read, good_to, declared, whole }
 }
 
-fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
+fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> Result<(), ReadError> {
     let mut ids = Vec::new();
-    let mut beyond = [None; 2];
+    let mut beyond = None;
     let mut nodes = rows.nodes();
     let result = loop {
         match nodes.read() {
             Ok(Some(node)) => {
                 ids.push(node.id as u32);
-                for (slot, value) in beyond.iter_mut().zip([node.id, node.self_size]) {
-                    if value > u64::from(u32::MAX) {
-                        slot.get_or_insert(value);
-                    }
+                if node.self_size > u64::from(u32::MAX) {
+                    beyond.get_or_insert(node.self_size);
                 }
                 tick(nodes.offset());
             }
@@ -192,9 +228,7 @@ fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> R
             Err(damage) => break Err(damage),
         }
     };
-    for (value, what) in beyond.into_iter().zip(["an id of", "a size of"]) {
-        report.oddities.extend(value.map(|value| Oddity::Beyond32Bits(what, value)));
-    }
+    report.oddities.extend(beyond.map(Oddity::Beyond32Bits));
     ids.sort_unstable();
     let copies: Vec<u32> = ids.windows(2).filter(|pair| pair[0] == pair[1]).map(|pair| pair[0]).collect();
     if let Some(first) = copies.first() {
@@ -204,14 +238,14 @@ fn nodes(rows: &Rows<'_>, report: &mut Report, tick: &mut dyn FnMut(usize)) -> R
 }
 
 /// Reads all of a list's rows; `read` gives where it has come to, or none at the end.
-fn each<R>(mut rows: R, read: impl Fn(&mut R) -> Result<Option<usize>, Damage>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
+fn each<R>(mut rows: R, read: impl Fn(&mut R) -> Result<Option<usize>, ReadError>, tick: &mut dyn FnMut(usize)) -> Result<(), ReadError> {
     while let Some(at) = read(&mut rows)? {
         tick(at);
     }
     Ok(())
 }
 
-fn trace_tree(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage> {
+fn trace_tree(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), ReadError> {
     let mut steps = rows.trace_tree();
     while let Some(step) = steps.read()? {
         if matches!(step, crate::rows::TraceStep::Open(_)) {
@@ -224,6 +258,7 @@ fn trace_tree(rows: &Rows<'_>, tick: &mut dyn FnMut(usize)) -> Result<(), Damage
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Snapshot;
     use crate::names::Hash;
     use crate::write::{EdgeName, Layout, Node, Writer, edge_type, node_type};
 
@@ -268,7 +303,8 @@ mod tests {
         let cut = text.find(",3,0,3").unwrap() + 3;
         let report = of(&bytes[..cut]);
         assert_eq!((report.lists.len(), report.lists[0].rows, report.lists[0].whole), (1, 1, false), "{report:?}");
-        assert_eq!(report.good_bytes, cut as u64);
+        // The half of a node is not good.
+        assert_eq!((report.good_bytes, report.damage.map(|damage| damage.offset)), (text.find(",3,0,3").unwrap() as u64, Some(cut as u64)));
     }
 
     #[test]
@@ -278,14 +314,68 @@ mod tests {
             assert!(text.contains(from), "{from}");
             of(text.replace(from, to).as_bytes())
         };
-        let report = change(",3,0,3,8,", ",3,0,1,5000000000,");
-        assert_eq!(report.oddities, [Oddity::Beyond32Bits("a size of", 5_000_000_000), Oddity::DuplicateIds(1, 1)]);
-        assert!(report.is_good());
+        let report = change(",3,0,3,8,", ",3,0,3,5000000000,");
+        assert_eq!((report.is_good(), report.oddities), (true, vec![Oddity::Beyond32Bits(5_000_000_000)]));
+        let report = change(",3,0,3,8,", ",3,0,1,8,");
+        assert_eq!((report.is_good(), report.oddities), (false, vec![Oddity::DuplicateIds(1, 1)]));
         assert_eq!(change("\"samples\":[],\n", "").oddities, [Oddity::Missing(Section::Samples)]);
         assert!(matches!(change("\"name\"]", "\"é\"]").oddities[..], [Oddity::NotAscii(_)]));
         assert!(!change("\"edge_count\":1,", "\"edge_count\":2,").is_good());
         assert!(!change(",3,0,3,8,", ",3,1,3,8,").is_good());
         assert!(!of(b"").is_good() && !of(b"{}").is_good() && !of(b"<html>").is_good());
         assert!(!change("]}", "]} ,").is_good());
+    }
+
+    /// Every list in one file, its fields in another order than V8's.
+    const EVERY_LIST: &[u8] = include_bytes!("../../../fuzz/seeds/snapshot_rewrite/scopes");
+
+    /// Both ways into a file refuse the same and point at the same byte.
+    fn both_say_the_same(bytes: &[u8]) {
+        let lists = streamed(bytes, Rows::locate(bytes), &mut |_, _| ()).damage;
+        let reader = Snapshot::read(bytes).err();
+        // Only the reader remembers ids.
+        if reader.as_ref().is_some_and(|error| error.expected.contains("no other node")) {
+            return;
+        }
+        let offset = |error: &Option<ReadError>| error.as_ref().map(|error| error.offset);
+        assert_eq!(offset(&lists), offset(&reader), "{lists:?}\n{reader:?}\n{}", String::from_utf8_lossy(bytes));
+    }
+
+    #[test]
+    fn both_ways_into_a_file_say_the_same_of_every_byte() {
+        assert!(of(EVERY_LIST).is_good(), "{:?}", of(EVERY_LIST));
+        let columns = of_every_column();
+        for good in [EVERY_LIST, &columns] {
+            let mut bytes = good.to_vec();
+            for at in 0..bytes.len() {
+                both_say_the_same(&good[..at]);
+                for other in *b"09,-]\"\\{ " {
+                    let was = std::mem::replace(&mut bytes[at], other);
+                    both_say_the_same(&bytes);
+                    bytes[at] = was;
+                }
+                let mut gone = good.to_vec();
+                gone.remove(at);
+                both_say_the_same(&gone);
+            }
+        }
+    }
+
+    /// With the columns of Node 20, and who allocated.
+    fn of_every_column() -> Vec<u8> {
+        let counts = Counts { nodes: 2, edges: 1, trace_functions: 1 };
+        let mut writer = Writer::new(Vec::new(), Layout::node_20(), counts, Hash::Mixed).unwrap();
+        let name = writer.string("name").unwrap();
+        writer.node(&Node { edge_count: 1, ..Node::new(node_type::SYNTHETIC, name, 1, 0) }).unwrap();
+        writer.node(&Node { trace_node_id: 2, detachedness: 1, ..Node::new(node_type::OBJECT, name, 3, 8) }).unwrap();
+        writer.edge(0, edge_type::PROPERTY, EdgeName::Text(name), 1).unwrap();
+        writer.trace_function_info(1, name, name, [2, 3, 4]).unwrap();
+        writer.open_trace_node([1, 0, 5, 6]).unwrap();
+        writer.open_trace_node([2, 0, 7, 8]).unwrap();
+        writer.close_trace_node().unwrap();
+        writer.close_trace_node().unwrap();
+        writer.sample(5, 3).unwrap();
+        writer.location(1, 2, 3, 4).unwrap();
+        writer.finish().unwrap().0
     }
 }

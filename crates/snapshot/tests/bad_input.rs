@@ -58,18 +58,18 @@ const REFUSED: &[(&str, &str, &str, &str)] = &[
     ("9, 0, 1, 0", "9, 0, 99999999999999999999, 0", "99999999999999999999", "an integer below 2^64"),
     // Counts that lie.
     ("\"node_count\":3", "\"node_count\":2", "1, 3, 5, 32", "`]` behind 2 nodes"),
-    ("\"node_count\":3", "\"node_count\":4", "],\n\"edges\"", "4 nodes of 6 fields"),
+    ("\"node_count\":3", "\"node_count\":4", "],\n\"edges\"", "4 nodes, as the header says (3 are there)"),
     ("\"edge_count\":2", "\"edge_count\":3", "],\n\"edges\"", "nodes with 3 edges together"),
     ("\"edge_count\":2", "\"edge_count\":1", "1, 0, 1, 3, 5", "at most 1 edges together"),
-    ("1, 3, 12]", "1, 3]", "],\n\"locations", "2 edges of 3 fields"),
+    ("1, 3, 12]", "1, 3]", "],\n\"locations", "a comma: rows have 3 fields"),
     ("1, 3, 12]", "1, 3, 12, 4, 5, 6]", "4, 5, 6", "`]` behind 2 edges"),
     // Before any memory is asked for.
-    ("\"node_count\":3", "\"node_count\":3000000000000000000", "{\"meta\"", "a `node_count` of at most"),
-    ("\"edge_count\":2", "\"edge_count\":4000000000", "{\"meta\"", "a `edge_count` of at most"),
+    ("\"node_count\":3", "\"node_count\":3000000000000000000", "3000000000000000000", "a `node_count` of at most"),
+    ("\"edge_count\":2", "\"edge_count\":4000000000", "4000000000", "a `edge_count` of at most"),
     ("32, 0, 0]", "32, 18446744073709551615, 0]", "18446744073709551615", "at most 2 edges together"),
     // Headers without what is needed.
-    ("\"self_size\"", "\"size\"", "{\"node_fields\"", "the node field `self_size`"),
-    ("\"to_node\"", "\"target\"", "{\"node_fields\"", "the edge field `to_node`"),
+    ("\"self_size\"", "\"size\"", "[\"type\", \"name\"", "the node field `self_size`"),
+    ("\"to_node\"", "\"target\"", "[\"type\", \"name_or_index\"", "the edge field `to_node`"),
     ("\"node_count\"", "\"nodes\"", "{\"meta\"", "a header with the key `node_count`"),
     ("\"node_types\"", "\"node_type5\"", "{\"node_fields\"", "names of node types"),
     // What stands behind the end.
@@ -150,7 +150,7 @@ fn a_type_that_is_named_twice_is_refused_by_every_reader() {
     let twice = heap().file().replacen("\"property\"", "\"element\"", 1);
     assert!(error(&twice).to_string().contains("`element` twice"), "{}", error(&twice));
     let report = heaplab_snapshot::validate::validate(twice.as_bytes(), &mut |_, _| ());
-    assert!(report.damage.is_some_and(|damage| damage.to_string().contains("each type once")));
+    assert!(report.damage.is_some_and(|damage| damage.to_string().contains("each once")));
 }
 
 #[test]

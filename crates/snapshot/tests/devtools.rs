@@ -2,7 +2,8 @@
 //! for all files of a folder that `HEAPLAB_SNAPSHOTS` names (studies/heap-snapshots makes such a folder).
 //!
 //! In such a folder NAME.heapsnapshot has NAME.answers/answers.json, NAME.answers/objects.tsv and, if there is a second one of the same
-//! process, NAME.2.heapsnapshot and NAME.diff.json; NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows of objects only hashes are kept.
+//! process, NAME.2.heapsnapshot and NAME.diff.json; NAME.filters.json has the Summary under its filters. Here files are compressed, and of the rows of objects only hashes are
+//! kept; `judge/golden.mjs` of the study makes them anew, and with `--check` says whether they are still what DevTools answers.
 
 use heaplab_snapshot::analysis::{Analysis, Class, Filter, Options, Retaining};
 use heaplab_snapshot::{ReadOptions, Retainers, Snapshot, TraceFunction, diff};
@@ -11,7 +12,6 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::io::Read;
 use std::path::Path;
-use xxhash_rust::xxh3::xxh3_64;
 
 /// Rows of objects that share a hash.
 const ROWS_A_HASH: usize = 500;
@@ -50,7 +50,12 @@ fn rows(analysis: &Analysis) -> Vec<String> {
 }
 
 fn hashes(rows: &[String]) -> Vec<String> {
-    rows.chunks(ROWS_A_HASH).map(|rows| format!("{:016x}", xxh3_64(rows.join("\n").as_bytes()))).collect()
+    rows.chunks(ROWS_A_HASH).map(|rows| format!("{:016x}", fnv1a(rows.join("\n").as_bytes()))).collect()
+}
+
+/// FNV-1a in 64 bits, which studies/heap-snapshots/judge/golden.mjs has too.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
 }
 
 fn compare(analysis: &Analysis, answers: &Value, their_rows: Option<Vec<String>>) -> Differences {
@@ -112,7 +117,7 @@ fn views(differences: &mut Differences, answers: &Value, analysis: &Analysis) {
     });
     differences.check("interfaces", &answers["interfaces"], &interfaces.collect());
     let duplicates = |group: &heaplab_snapshot::analysis::DuplicateStrings| {
-        json!([text(&group.value), group.nodes.len(), group.self_size, group.retained_size, group.truncated])
+        json!([analysis.name(group.nodes[0]), group.nodes.len(), group.self_size, group.retained_size, group.truncated])
     };
     let theirs = list(&answers["duplicates"]).iter();
     let theirs = theirs.map(|group| json!([group["value"], group["count"], group["self"], group["retained"], group["truncated"]]));
@@ -264,7 +269,7 @@ fn report(failures: &mut String, name: &str, differences: Differences) {
 fn small_files_have_devtools_answers() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/devtools");
     let mut failures = String::new();
-    for name in ["node12-weak", "node20-names", "node24-tracking", "chromium-dom"] {
+    for name in ["node12-weak", "node20-names", "node24-tracking", "chromium-dom", "made-places"] {
         let bytes = unpacked(&folder.join(format!("{name}.heapsnapshot.gz")));
         let answers = serde_json::from_slice(&unpacked(&folder.join(format!("{name}.json.gz")))).unwrap();
         let one = Snapshot::read(&bytes).unwrap();

@@ -2,7 +2,7 @@
 
 mod heaps;
 
-use heaplab_snapshot::analysis::{Analysis, BASE_SYSTEM_DISTANCE, NO_DISTANCE, Options};
+use heaplab_snapshot::analysis::{Analysis, BASE_SYSTEM_DISTANCE, NO_DISTANCE, Options, SameNames};
 use heaplab_snapshot::{Snapshot, diff};
 use heaps::Heap;
 
@@ -173,7 +173,10 @@ fn classes_are_made_of_types_names_tags_and_places() {
         heap.edge("property", 0, name, node);
     }
     heap.node("object", "Empty", 0);
-    heap.locations = vec![[10, 9, 9, 9], [10, 5, 1, 2], [2, 7, 7, 7]];
+    // The last place of an object counts, that of a function (2) and of a native node (7) says nothing: in whatever order the file has them.
+    heap.locations = vec![[10, 9, 9, 9], [10, 5, 1, 2], [2, 7, 7, 7], [7, 3, 73, 9]];
+    analysed(&heap, |analysis| assert_eq!(keys(analysis), kinds.map(|kind| kind.2)));
+    heap.locations.sort_by_key(|place| place[0]);
     analysed(&heap, |analysis| assert_eq!(keys(analysis), kinds.map(|kind| kind.2)));
 }
 
@@ -294,4 +297,101 @@ fn sizes_beyond_32_bits_are_cut_as_in_devtools_unless_exact_ones_are_wanted() {
     let snapshot = Snapshot::read(file.as_bytes()).unwrap();
     let size = |exact_sizes| Analysis::of(&snapshot, &Options { exact_sizes, ..Options::default() }).retained_size(0);
     assert_eq!((size(false), size(true)), (108, (1 << 32) + 108));
+}
+
+/// Concatenated strings in a chain, each made of the one behind it and a piece: all names by the rule itself, step by step.
+fn chain(links: usize, first: bool, pieces: &[&str]) -> (Heap, Vec<String>) {
+    let mut heap = Heap::new();
+    let leaves: Vec<usize> = pieces.iter().map(|piece| heap.node("string", piece, 16)).collect();
+    let (mut node, mut text) = (leaves[0], pieces[0].to_owned());
+    let mut names = Vec::new();
+    for link in 0..links {
+        let next = heap.node("concatenated string", "", 20);
+        let piece = link % pieces.len();
+        let (left, right) = if first { (node, leaves[piece]) } else { (leaves[piece], node) };
+        heap.edge("internal", next, "first", left);
+        heap.edge("internal", next, "second", right);
+        heap.edge("property", 0, "p", next);
+        text = if first { text + pieces[piece] } else { pieces[piece].to_owned() + &text };
+        let mut name = String::new();
+        // All pieces of a test are of one length.
+        text.as_bytes()
+            .chunks(pieces[0].len().max(1))
+            .take_while(|piece| {
+                let room = name.len() < 1024;
+                name.extend(std::str::from_utf8(piece).into_iter().filter(|_| room));
+                room
+            })
+            .count();
+        names.push(name);
+        node = next;
+    }
+    (heap, names)
+}
+
+#[test]
+fn names_of_concatenated_strings_are_their_leaves_up_to_1024_units() {
+    for (first, pieces) in [
+        (true, ["a", "b", "c"]),
+        (false, ["a", "b", "c"]),
+        (true, ["abcdefg", "hijklmn", "opqrstu"]),
+        (false, ["abcdefg", "hijklmn", "opqrstu"]),
+    ] {
+        let (heap, names) = chain(2000, first, &pieces);
+        analysed(&heap, |analysis| {
+            let graph = &analysis.snapshot().graph;
+            let ropes: Vec<u32> =
+                graph.nodes().filter(|node| analysis.snapshot().node_type_name(graph.node_type(*node)).starts_with("conc")).collect();
+            for (node, name) in ropes.iter().zip(&names) {
+                assert_eq!(analysis.name(*node), name.as_str(), "{first} {pieces:?}");
+            }
+            let mut same = SameNames::new(analysis);
+            let numbers: Vec<u32> = ropes.iter().map(|node| same.number(*node)).collect();
+            for (at, name) in names.iter().enumerate() {
+                let twin = names.iter().position(|known| known == name).unwrap();
+                assert_eq!(numbers[at], numbers[twin]);
+                assert!(at == twin || numbers[..twin].iter().all(|number| *number != numbers[at]));
+            }
+        });
+    }
+}
+
+#[test]
+fn empty_strings_add_nothing_and_cycles_end() {
+    let (heap, names) = chain(3000, true, &[""]);
+    assert!(names.iter().all(String::is_empty));
+    analysed(&heap, |analysis| {
+        assert!(analysis.snapshot().graph.nodes().all(|node| analysis.name(node).is_empty()));
+        assert!(analysis.duplicate_strings().is_empty(), "flat strings are V8's own business");
+    });
+    let mut heap = Heap::new();
+    let (a, around, left) =
+        (heap.node("string", "ab", 16), heap.node("concatenated string", "", 20), heap.node("concatenated string", "", 20));
+    for (rope, first, second) in [(around, a, around), (left, left, a)] {
+        heap.edge("internal", rope, "first", first);
+        heap.edge("internal", rope, "second", second);
+        heap.edge("property", 0, "p", rope);
+    }
+    analysed(&heap, |analysis| {
+        assert_eq!(analysis.name(around as u32), "ab".repeat(512));
+        // DevTools does not return from this one.
+        assert_eq!(analysis.name(left as u32), "");
+    });
+}
+
+#[test]
+fn strings_of_which_beginnings_alone_are_known_say_so() {
+    let (long, cut, whole) = ("x".repeat(2000), "y".repeat(1024), "z");
+    let mut heap = Heap::new();
+    for name in [long.as_str(), &cut, whole] {
+        for _ in 0..2 {
+            let node = heap.node("string", name, 16);
+            heap.edge("property", 0, "p", node);
+        }
+    }
+    analysed(&heap, |analysis| {
+        let found = analysis.duplicate_strings();
+        let known: Vec<_> = found.iter().map(|group| (analysis.name(group.nodes[0]).len(), group.beginnings_alone)).collect();
+        assert_eq!(known, [(2000, false), (1024, true), (1, false)]);
+    });
 }

@@ -1,8 +1,8 @@
 //! Classes: the groups of DevTools' Summary. Source: `calculateObjectNames`, `classKeyInternal`, `buildAggregates`.
 //!
 //! Objects and native nodes are grouped by name (`<tag ...>` cut to `<tag>`), other types have a group each; plain objects are grouped by interface,
-//! and objects whose constructor's place in a script is known by that place too, because many constructors share a name. Nodes without a
-//! size are in no group's count, but have a class.
+//! and objects whose constructor's place in a script is known by that place too, because many constructors share a name. A native node's
+//! place (Chromium knows that of a custom element) says nothing. Nodes without a size are in no group's count, but have a class.
 //!
 //! DevTools keys groups by the *number* of the name's string first and by its characters later; two groups that turn out to have the same
 //! characters overwrite each other there (an object named "Function" and the functions). The one that it shows is kept, and the
@@ -123,6 +123,7 @@ impl Grouping<'_, '_, '_, '_> {
                 None => self.type_class(node_type),
             };
         }
+        let place = place.filter(|_| node_type == NodeType::Object);
         if let Some(Location { script_id, line, column, .. }) = place {
             let string = interface.unwrap_or_else(|| self.class_name(name));
             return match self.by_place.get(&(script_id, line, column, string)) {
@@ -229,7 +230,7 @@ impl Grouping<'_, '_, '_, '_> {
     }
 }
 
-/// Places of objects, in the order of nodes.
+/// Places of nodes, in the order of nodes: of all where the file has them in that order, of objects alone where they have to be sorted.
 struct Places<'l> {
     locations: std::borrow::Cow<'l, [Location]>,
     next: usize,

@@ -4,86 +4,87 @@
 //! snapshot itself (no size). Strings that the writer cut are the same only if their lengths and hashes are too, where the file has them.
 
 use super::Analysis;
+use super::concatenated::NAME_UNITS;
+use super::same_names::SameNames;
 use crate::graph::Node;
 use crate::meta::{EdgeType, NodeType};
-use hashbrown::HashTable;
-use xxhash_rust::xxh3::xxh3_64;
+use crate::strings::units;
+use hashbrown::HashMap;
+use hashbrown::hash_map::Entry;
 
-/// Nodes that hold the same string.
+/// Nodes that hold the same string: [`Analysis::name_bytes`] of any of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuplicateStrings {
-    /// The string, in WTF-8.
-    pub value: Vec<u8>,
     /// At least two, in the file's order.
     pub nodes: Vec<Node>,
     /// Their own sizes together, bytes.
     pub self_size: u64,
     /// Their retained sizes together, bytes.
     pub retained_size: u64,
-    /// Whether the writer cut the string.
+    /// Whether the file says that the writer cut the string.
     pub truncated: bool,
+    /// Whether the beginnings alone are known to be the same: the string is, or may be, cut, and the file has not the lengths and hashes of the whole ones. DevTools
+    /// takes such strings for the same.
+    pub beginnings_alone: bool,
 }
 
 impl DuplicateStrings {
-    /// What one copy instead of many would save, bytes.
+    /// What one copy instead of many would save, bytes: at most, where the beginnings alone are known.
     pub fn saving_bytes(&self) -> u64 {
         self.self_size - self.self_size / self.nodes.len().max(1) as u64
     }
 }
 
-/// Nodes of one string while they are found.
-struct Group {
-    first: Node,
-    others: Vec<Node>,
-    hash: u64,
-    /// Length and hash of a string that the writer cut.
-    cut: Option<(Option<i64>, Option<i64>)>,
-}
+/// Length and hash of a string that the writer cut.
+type Cut = Option<(Option<i64>, Option<i64>)>;
 
 impl Analysis<'_, '_> {
     /// Strings held by several nodes, those that retain most first.
     pub fn duplicate_strings(&self) -> Vec<DuplicateStrings> {
         let graph = &self.snapshot.graph;
-        // Most strings have one node, for which nothing is kept but its number: strings are compared where they are.
-        let mut table: HashTable<u32> = HashTable::new();
-        let mut groups: Vec<Group> = Vec::new();
+        let mut names = SameNames::new(self);
+        let mut groups: Vec<(Node, Cut, Vec<Node>)> = Vec::new();
+        let mut by_name: HashMap<(u32, Cut), u32> = HashMap::new();
         for node in graph.nodes() {
-            let node_type = graph.node_type(node);
-            let of_type = matches!(node_type, NodeType::String | NodeType::ConcatenatedString);
+            let of_type = matches!(graph.node_type(node), NodeType::String | NodeType::ConcatenatedString);
             if !of_type || self.self_size(node) == 0 || self.is_flat(node) {
                 continue;
             }
             let cut = self.is_truncated(node).then(|| (self.integer(node, b"length"), self.integer(node, b"hash")));
-            let name = self.name_bytes(node);
-            let hash = xxh3_64(&name);
-            let same = |group: &u32| {
-                let group = &groups[*group as usize];
-                group.hash == hash && group.cut == cut && self.name_bytes(group.first) == name
-            };
-            match table.find(hash, same) {
-                Some(group) => groups[*group as usize].others.push(node),
-                None => {
-                    let new = groups.len() as u32;
-                    groups.push(Group { first: node, others: Vec::new(), hash, cut });
-                    table.insert_unique(hash, new, |group| groups[*group as usize].hash);
+            match by_name.entry((names.number(node), cut)) {
+                Entry::Occupied(group) => groups[*group.get() as usize].2.push(node),
+                Entry::Vacant(new) => {
+                    new.insert(groups.len() as u32);
+                    groups.push((node, cut, Vec::new()));
                 }
             }
         }
-        drop(table);
-        let found = groups.into_iter().filter(|group| !group.others.is_empty()).map(|group| self.duplicates_of(group));
-        let mut found: Vec<DuplicateStrings> = found.collect();
+        drop((names, by_name));
+        let found = groups.into_iter().filter(|(_, _, others)| !others.is_empty());
+        let mut found: Vec<DuplicateStrings> = found.map(|(first, cut, others)| self.duplicates_of(first, cut, others)).collect();
         found.sort_by_key(|group| (std::cmp::Reverse(group.retained_size), group.truncated, group.nodes[0]));
         found
     }
 
-    fn duplicates_of(&self, group: Group) -> DuplicateStrings {
-        let nodes: Vec<Node> = std::iter::once(group.first).chain(group.others).collect();
+    fn duplicates_of(&self, first: Node, cut: Cut, others: Vec<Node>) -> DuplicateStrings {
+        let nodes: Vec<Node> = std::iter::once(first).chain(others).collect();
         DuplicateStrings {
-            value: self.name_bytes(group.first).into_owned(),
             self_size: nodes.iter().map(|node| self.self_size(*node)).sum(),
             retained_size: nodes.iter().map(|node| self.retained_size(*node)).sum(),
-            truncated: group.cut.is_some(),
+            truncated: cut.is_some(),
+            beginnings_alone: cut
+                .map_or_else(|| nodes.iter().any(|node| self.may_be_cut(*node)), |whole| !matches!(whole, (Some(_), Some(_)))),
             nodes,
+        }
+    }
+
+    /// Whether a string of which the file does not say that it was cut may be: it has as many units as V8 leaves, or is the beginning of a concatenated one. Of
+    /// longer strings the writer evidently cuts none.
+    pub fn may_be_cut(&self, node: Node) -> bool {
+        let units = units(&self.name_bytes(node));
+        match self.snapshot.graph.node_type(node) {
+            NodeType::ConcatenatedString => units >= NAME_UNITS,
+            _ => units == NAME_UNITS && self.encoded(node, b"truncated", b"bool").is_none(),
         }
     }
 
@@ -94,7 +95,7 @@ impl Analysis<'_, '_> {
             && graph.edges(node).any(|edge| {
                 graph.edge_type(edge) == EdgeType::Internal
                     && matches!(&*self.names.bytes(graph.edge_name(edge)), b"first" | b"second")
-                    && self.name_bytes(graph.target(edge)).is_empty()
+                    && self.has_empty_name(graph.target(edge))
             })
     }
 

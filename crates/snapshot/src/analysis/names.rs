@@ -99,6 +99,14 @@ impl<'s, 'a> Names<'s, 'a> {
         }
     }
 
+    /// How long the string is in the file, bytes, escapes included; 0 exactly where it is empty.
+    pub fn raw_len(&self, id: StringId) -> usize {
+        match (id as usize).checked_sub(self.strings.len()) {
+            None => self.strings.raw(id).len(),
+            Some(place) => self.added.get(place).map_or(0, Vec::len),
+        }
+    }
+
     /// The string as text.
     pub fn text(&self, id: StringId) -> Cow<'_, str> {
         to_text(self.bytes(id))

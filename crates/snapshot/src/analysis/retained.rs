@@ -4,6 +4,7 @@
 //! Both are passes over the dominator tree by the numbers of its walk, in which a dominator comes before what it dominates. As long as the whole
 //! heap is below 4 GiB, no sum needs more than 32 bits, and the upper halves are not even made.
 
+use super::Analysis;
 use super::classes::Class;
 use super::dominators::Tree;
 use super::{Node, Sizes};
@@ -88,21 +89,45 @@ pub(super) fn class_retained(
     (size, class_of): (impl Fn(Node) -> u64, &[u32]),
     classes: &mut [Class],
 ) {
+    let group = |node| (size(node) != 0).then(|| class_of[node as usize]);
+    let groups = classes.len();
+    groups_retained(tree, (counts, order), (group, groups), |class, number| {
+        classes[class].retained_size = classes[class].retained_size.saturating_add(retained.get(number));
+    });
+}
+
+/// Tells `add` of each group the numbers of the nodes that no other of the group dominates.
+fn groups_retained(
+    tree: &Tree,
+    (counts, order): (&mut [u32], &mut [u32]),
+    (group_of, groups): (impl Fn(Node) -> Option<u32>, usize),
+    mut add: impl FnMut(usize, u32),
+) {
     stretches(tree, counts, order);
     let ends = counts;
-    // Up to where a counted node of the class dominates.
-    let mut until: Vec<u32> = vec![0; classes.len()];
+    // Up to where a counted node of the group dominates.
+    let mut until: Vec<u32> = vec![0; groups];
     for (place, number) in (0u32..).zip(&order[..tree.vertex.len() - 1]) {
         let number = *number;
-        let node = tree.vertex[number as usize];
-        if size(node) == 0 {
-            continue;
+        let Some(group) = group_of(tree.vertex[number as usize]) else { continue };
+        let group = group as usize;
+        if place >= until[group] {
+            until[group] = ends[number as usize];
+            add(group, number);
         }
-        let class = class_of[node as usize] as usize;
-        if place >= until[class] {
-            until[class] = ends[number as usize];
-            classes[class].retained_size = classes[class].retained_size.saturating_add(retained.get(number));
-        }
+    }
+}
+
+impl Analysis<'_, '_> {
+    /// What each of `groups` groups of nodes retains, bytes: the retained sizes of those that no other of their group dominates. Nodes for which `group_of` is
+    /// `None` are in no group. All groups take one walk together.
+    pub fn retained_by_groups(&self, group_of: impl Fn(Node) -> Option<u32>, groups: usize) -> Vec<u64> {
+        let mut sums = vec![0u64; groups];
+        let (mut counts, mut order) = (counts(&self.tree), vec![0; self.tree.vertex.len()]);
+        groups_retained(&self.tree, (&mut counts, &mut order), (group_of, groups), |group, number| {
+            sums[group] = sums[group].saturating_add(self.retained.get(number));
+        });
+        sums
     }
 }
 

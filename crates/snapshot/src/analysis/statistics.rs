@@ -36,7 +36,7 @@ impl Analysis<'_, '_> {
     /// Sums by kind.
     pub fn statistics(&self) -> Statistics {
         let graph = &self.snapshot.graph;
-        let extra = self.snapshot.header.extra_native_bytes;
+        let extra = self.snapshot.header.extra_native_bytes.unwrap_or(0);
         let mut sums = Statistics { total_bytes: self.total_bytes(), native_bytes: extra, ..Statistics::default() };
         // Arrays and their elements.
         let mut elements: Vec<Node> = Vec::new();

@@ -1,7 +1,8 @@
 //! What a node is called where DevTools shows it: concatenated strings are put together, plain objects show their properties.
-//! Source: `JSHeapSnapshotNode.name`, `consStringName`, `plainObjectName`, `JSHeapSnapshotEdge.name`.
+//! Source: `JSHeapSnapshotNode.name`, `plainObjectName`, `JSHeapSnapshotEdge.name`.
 
 use super::Analysis;
+use super::concatenated::Concatenated;
 use super::names::Known;
 use super::reach::leading_integer;
 use super::shapes::shown_property;
@@ -10,8 +11,6 @@ use crate::meta::{EdgeType, NodeType};
 use crate::strings::{StringId, to_text, units};
 use std::borrow::Cow;
 
-/// A concatenated string is put together up to here, in 16-bit units.
-const STRING_UNITS: usize = 1024;
 /// A plain object's name takes another property while it stays within, in 16-bit units.
 const OBJECT_UNITS_MAX: usize = 100;
 
@@ -34,8 +33,8 @@ impl Analysis<'_, '_> {
     /// The same in WTF-8.
     pub fn name_bytes(&self, node: Node) -> Cow<'_, [u8]> {
         match self.snapshot.graph.node_type(node) {
-            NodeType::ConcatenatedString => Cow::Owned(self.concatenated(node)),
-            NodeType::Object if self.names.known(self.name_id(node)) == Known::Object => Cow::Owned(self.plain_object(node)),
+            NodeType::ConcatenatedString => Cow::Owned(self.concatenated_name(node)),
+            NodeType::Object if self.has_plain_objects_name(node) => Cow::Owned(self.plain_object(node)),
             _ => self.raw_name(node),
         }
     }
@@ -55,28 +54,32 @@ impl Analysis<'_, '_> {
         self.names.text(name)
     }
 
-    fn concatenated(&self, node: Node) -> Vec<u8> {
-        let graph = &self.snapshot.graph;
-        let mut stack = vec![node];
+    /// Concatenated strings, looked at when the first name of one is asked for.
+    pub(super) fn concatenated(&self) -> &Concatenated {
+        self.concatenated.get_or_init(|| Concatenated::of(self))
+    }
+
+    fn concatenated_name(&self, node: Node) -> Vec<u8> {
         let mut name = Vec::new();
-        let mut length = 0;
-        // A cycle of empty strings cannot be written by an engine; the bound is for files that somebody made.
-        let mut steps = graph.node_count() + 1;
-        while let Some(node) = stack.pop().filter(|_| length < STRING_UNITS && steps > 0) {
-            steps -= 1;
-            if graph.node_type(node) != NodeType::ConcatenatedString {
-                let part = self.raw_name(node);
-                length += units(&part);
-                name.extend_from_slice(&part);
-                continue;
-            }
-            let part = |wanted: &[u8]| {
-                let mut edges = graph.edges(node).filter(|edge| graph.edge_type(*edge) == EdgeType::Internal);
-                edges.find(|edge| *self.names.bytes(graph.edge_name(*edge)) == *wanted).map_or(0, |edge| graph.target(edge))
-            };
-            stack.extend([part(b"second"), part(b"first")]);
-        }
+        self.concatenated().leaves(node, |leaf| {
+            let part = self.raw_name(leaf);
+            name.extend_from_slice(&part);
+            units(&part)
+        });
         name
+    }
+
+    /// Whether the node's name is made of its properties.
+    pub(super) fn has_plain_objects_name(&self, node: Node) -> bool {
+        self.snapshot.graph.node_type(node) == NodeType::Object && self.names.known(self.name_id(node)) == Known::Object
+    }
+
+    /// Whether the name is empty, without making it.
+    pub(super) fn has_empty_name(&self, node: Node) -> bool {
+        match self.snapshot.graph.node_type(node) {
+            NodeType::ConcatenatedString => self.concatenated().is_empty(node),
+            _ => self.names.raw_len(self.name_id(node)) == 0,
+        }
     }
 
     fn plain_object(&self, node: Node) -> Vec<u8> {

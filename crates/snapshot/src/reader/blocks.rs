@@ -54,35 +54,51 @@ pub(crate) trait Masks {
     }
 }
 
-/// Byte by byte, for any processor.
+/// Eight bytes at a time in a word, for any processor.
 pub(crate) struct Portable;
 
-/// A bit for each byte that `is`.
+/// The lowest bit of every byte, and the highest.
+const LOWEST: u64 = 0x0101_0101_0101_0101;
+const HIGHEST: u64 = LOWEST << 7;
+
+/// A bit for each byte of a block; `is` gives the highest bit of those bytes of eight that are meant.
 #[inline(always)]
-fn mask(block: &[u8; BLOCK], is: impl Fn(u8) -> bool) -> u64 {
+fn mask(block: &[u8; BLOCK], is: impl Fn(u64) -> u64) -> u64 {
     let mut mask = 0;
     for (number, eight) in block.as_chunks::<8>().0.iter().enumerate() {
-        // The bytes' truths are gathered by one multiplication: bit 0 of byte i goes to bit 56 + i.
-        let truths = u64::from_le_bytes(eight.map(|byte| u8::from(is(byte))));
+        // They are gathered by one multiplication: bit 0 of byte i goes to bit 56 + i.
+        let truths = is(u64::from_le_bytes(*eight)) >> 7;
         mask |= (truths.wrapping_mul(0x0102_0408_1020_4080) >> 56) << (8 * number);
     }
     mask
 }
 
+/// The highest bit of the bytes that are at most `most`, which is below 128: no byte carries into the next.
+#[inline(always)]
+fn at_most(eight: u64, most: u8) -> u64 {
+    let beyond = (eight & !HIGHEST) + LOWEST * u64::from(127 - most);
+    !(beyond | eight) & HIGHEST
+}
+
 impl Masks for Portable {
     #[inline(always)]
     fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
-        mask(block, |other| other == byte)
+        mask(block, |eight| at_most(eight ^ (LOWEST * u64::from(byte)), 0))
     }
 
     #[inline(always)]
     fn at_most(block: &[u8; BLOCK], byte: u8) -> u64 {
-        mask(block, |other| other <= byte)
+        mask(block, |eight| at_most(eight, byte))
     }
 
     #[inline(always)]
     fn digits(block: &[u8; BLOCK]) -> u64 {
-        mask(block, |byte| byte.wrapping_sub(b'0') <= 9)
+        mask(block, |eight| at_most(eight ^ (LOWEST * u64::from(b'0')), 9))
+    }
+
+    #[inline(always)]
+    fn spaces(block: &[u8; BLOCK]) -> u64 {
+        mask(block, |eight| [b'\n', b' ', b'\r', b'\t'].into_iter().fold(0, |is, byte| is | at_most(eight ^ (LOWEST * u64::from(byte)), 0)))
     }
 }
 

@@ -1,8 +1,12 @@
-//! A cursor over JSON for the small parts of a snapshot: keys, header, allocation tree. Strict, and bounded: nothing recurses, so
-//! that a file of a million brackets costs a million bytes and no stack. The two large lists have their own scanners
-//! ([`super::ints`], [`super::strings`]).
+//! A cursor over JSON, for the small parts of a snapshot (keys, header, allocation tree) and for [`crate::rows`], which passes through all of it.
+//! Strict, and bounded: nothing recurses, so that a file of a million brackets costs a million bytes and no stack. The reader's large lists
+//! have their own scanners ([`super::ints`], [`super::strings`]), which refuse what this refuses, at the same byte.
 
 use crate::ReadError;
+use std::ops::Range;
+
+/// What a backslash may begin.
+pub(super) const ESCAPE: &str = "an escape of JSON (`\\n`, `\\\"`, `\\u` and four hexadecimal digits, ...)";
 
 /// A place in the bytes of a file.
 #[derive(Clone, Copy, Debug)]
@@ -16,6 +20,11 @@ pub(crate) struct Cursor<'a> {
 impl<'a> Cursor<'a> {
     pub fn new(bytes: &'a [u8]) -> Self {
         Cursor { bytes, at: 0 }
+    }
+
+    /// From the start of `range` to its end: what lies behind does not exist.
+    pub fn over(bytes: &'a [u8], range: &Range<usize>) -> Self {
+        Cursor { bytes: &bytes[..range.end], at: range.start }
     }
 
     pub fn error(&self, expected: impl Into<String>) -> ReadError {
@@ -42,27 +51,39 @@ impl<'a> Cursor<'a> {
         if self.take(byte) { Ok(()) } else { Err(self.error(what)) }
     }
 
-    /// Takes a string and gives what stands between its quotes, escapes as they are.
+    /// Takes a string and gives what stands between its quotes, escapes as they are, but checked.
     pub fn string(&mut self, what: &str) -> Result<&'a [u8], ReadError> {
         self.expect(b'"', what)?;
         let from = self.at;
         loop {
-            let Some(step) = memchr::memchr2(b'"', b'\\', &self.bytes[self.at..]) else {
+            let Some(step) = self.bytes[self.at..].iter().position(|byte| matches!(byte, b'"' | b'\\' | 0..0x20)) else {
                 self.at = self.bytes.len();
                 return Err(self.error("the end of a string"));
             };
-            self.at += step + 1;
-            if self.bytes[self.at - 1] == b'"' {
-                return Ok(&self.bytes[from..self.at - 1]);
+            self.at += step;
+            match self.bytes[self.at] {
+                b'"' => {
+                    self.at += 1;
+                    return Ok(&self.bytes[from..self.at - 1]);
+                }
+                b'\\' => self.escape()?,
+                _ => return Err(self.error("an escaped control character")),
             }
-            if self.at == self.bytes.len() {
-                return Err(self.error("what is escaped"));
-            }
-            self.at += 1;
         }
     }
 
+    fn escape(&mut self) -> Result<(), ReadError> {
+        let length = match self.bytes.get(self.at + 1) {
+            Some(b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't') => 2,
+            Some(b'u') if self.bytes.get(self.at + 2..self.at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)) => 6,
+            _ => return Err(self.error(ESCAPE)),
+        };
+        self.at += length;
+        Ok(())
+    }
+
     /// Takes an unsigned integer.
+    #[inline]
     pub fn integer(&mut self, what: &str) -> Result<u64, ReadError> {
         self.peek();
         let from = self.at;
@@ -72,7 +93,20 @@ impl<'a> Cursor<'a> {
             value = next.ok_or_else(|| ReadError::at(self.bytes, from, "an integer below 2^64"))?;
             self.at += 1;
         }
-        if self.at == from { Err(self.error(what)) } else { Ok(value) }
+        // A number at the very end may be half of one: its list must go on.
+        match self.at {
+            at if at == from => Err(self.error(what)),
+            at if at == self.bytes.len() => Err(self.error("what comes behind a number")),
+            _ => Ok(value),
+        }
+    }
+
+    /// Takes an integer that may be below zero.
+    pub fn signed(&mut self, what: &str) -> Result<i64, ReadError> {
+        let below = self.take(b'-');
+        let from = self.at;
+        let number = i64::try_from(self.integer(what)?).map_err(|_| ReadError::at(self.bytes, from, "an integer below 2^63"))?;
+        Ok(if below { -number } else { number })
     }
 
     /// Takes a list of strings.
@@ -88,8 +122,10 @@ impl<'a> Cursor<'a> {
         Ok(list)
     }
 
-    /// Skips any value.
-    pub fn skip(&mut self) -> Result<(), ReadError> {
+    /// Skips any value, and says where it stood.
+    pub fn skip(&mut self) -> Result<Range<usize>, ReadError> {
+        self.peek();
+        let from = self.at;
         // One bit an open bracket would do; a byte is simpler and still bounded by the file.
         let mut open: Vec<u8> = Vec::new();
         loop {
@@ -118,7 +154,7 @@ impl<'a> Cursor<'a> {
                 _ => return Err(self.error("a value")),
             }
             if open.is_empty() {
-                return Ok(());
+                return Ok(from..self.at);
             }
         }
     }

@@ -2,7 +2,7 @@
 
 use super::cursor::Cursor;
 use super::ints::{self, Ints};
-use crate::meta::{Header, field};
+use crate::meta::{Header, LOCATION_FIELDS, SAMPLE_FIELDS, TRACE_FUNCTION_FIELDS, TRACE_NODE_FIELDS, field};
 use crate::snapshot::{Location, Sample, TraceFunction, TraceNode, Traces};
 use crate::{Instructions, ReadError};
 
@@ -30,22 +30,21 @@ impl Names {
 /// Calls `each` with the rows of a list of `fields` numbers each.
 fn rows(list: &List, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<(), ReadError>) -> Result<usize, ReadError> {
     let mut ints = Ints::new(list.bytes, list.at, list.instructions);
-    let width = fields.max(1);
-    let mut buffer = vec![0; width * 64 + ints::FILL_ROOM];
+    let mut buffer = vec![0; fields * 64 + ints::FILL_ROOM];
     let (mut held, mut row) = (0, 0);
     loop {
         let filled = ints.fill(&mut buffer[held..])?;
         held += filled;
-        for values in buffer[..held].chunks_exact(width) {
+        for values in buffer[..held].chunks_exact(fields) {
             each(row, values)?;
             row += 1;
         }
-        let done = held / width * width;
+        let done = held / fields * fields;
         buffer.copy_within(done..held, 0);
         held -= done;
         match ints.end() {
-            Some(end) if filled == 0 && (held != 0 || (fields == 0 && row != 0)) => {
-                return Err(ReadError::saying(end - 1, format!("whole rows of {fields} fields"), format!("{held} numbers too many")));
+            Some(end) if filled == 0 && held != 0 => {
+                return Err(ReadError::at(list.bytes, end - 1, format!("a comma: rows have {fields} fields")));
             }
             Some(end) if filled == 0 => return Ok(end),
             _ => {}
@@ -53,9 +52,9 @@ fn rows(list: &List, fields: usize, mut each: impl FnMut(u64, &[u64]) -> Result<
     }
 }
 
-/// A list that nothing here needs.
-fn skipped(list: &List) -> Result<usize, ReadError> {
-    rows(list, 1, |_, _| Ok(()))
+/// Where fields stand; the header's reader has made sure that they are there.
+fn places<const N: usize>(fields: &[String], names: [&str; N]) -> [usize; N] {
+    names.map(|name| field(fields, name).unwrap_or(0))
 }
 
 /// A value that must fit 32 bits.
@@ -64,10 +63,8 @@ fn small(bytes: &[u8], at: usize, index: u64, value: u64, what: &str) -> Result<
 }
 
 pub(super) fn samples(list: &List, header: &Header, samples: &mut Vec<Sample>) -> Result<usize, ReadError> {
-    let fields = header.meta.sample_fields.as_deref().unwrap_or_default();
-    let (Some(timestamp), Some(last)) = (field(fields, "timestamp_us"), field(fields, "last_assigned_id")) else {
-        return skipped(list);
-    };
+    let fields = &header.meta.sample_fields;
+    let [timestamp, last] = places(fields, SAMPLE_FIELDS);
     rows(list, fields.len(), |_, row| {
         samples.push(Sample { timestamp_us: row[timestamp], last_assigned_id: row[last] });
         Ok(())
@@ -76,15 +73,17 @@ pub(super) fn samples(list: &List, header: &Header, samples: &mut Vec<Sample>) -
 
 pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Location>) -> Result<usize, ReadError> {
     let (bytes, at) = (list.bytes, list.at);
-    let fields = header.meta.location_fields.as_deref().unwrap_or_default();
-    let places = ["object_index", "script_id", "line", "column"].map(|name| field(fields, name));
-    let [Some(object), Some(script), Some(line), Some(column)] = places else { return skipped(list) };
+    let fields = &header.meta.location_fields;
+    let [object, script, line, column] = places(fields, LOCATION_FIELDS);
+    let script_object = field(fields, "script_object_index").unwrap_or(object);
     let node_fields = header.meta.node_fields.len() as u64;
     rows(list, fields.len(), |number, row| {
         let index = |place: usize| number * fields.len() as u64 + place as u64;
-        if !row[object].is_multiple_of(node_fields) || row[object] / node_fields >= header.node_count {
-            let expected = format!("a multiple of {node_fields} below {}, the index of a node", header.node_count * node_fields);
-            return Err(ReadError::at(bytes, ints::offset_of(bytes, at, index(object)), expected));
+        for place in [object, script_object] {
+            if !row[place].is_multiple_of(node_fields) || row[place] / node_fields >= header.node_count {
+                let expected = format!("a multiple of {node_fields} below {}, the index of a node", header.node_count * node_fields);
+                return Err(ReadError::at(bytes, ints::offset_of(bytes, at, index(place)), expected));
+            }
         }
         locations.push(Location {
             node: (row[object] / node_fields) as u32,
@@ -99,10 +98,14 @@ pub(super) fn locations(list: &List, header: &Header, locations: &mut Vec<Locati
 pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces, names: &mut Names) -> Result<usize, ReadError> {
     let (bytes, at) = (list.bytes, list.at);
     let fields = &header.meta.trace_function_info_fields;
-    let places = ["function_id", "name", "script_name", "script_id", "line", "column"].map(|name| field(fields, name));
-    let [Some(id), Some(name), Some(script_name), Some(script_id), Some(line), Some(column)] = places else { return skipped(list) };
+    let [id, name, script_name, script_id, line, column] = places(fields, TRACE_FUNCTION_FIELDS);
+    let count = header.trace_function_count;
     let end = rows(list, fields.len(), |number, row| {
         let index = |place: usize| number * fields.len() as u64 + place as u64;
+        if number == count {
+            let surplus = ints::offset_of(bytes, at, index(0));
+            return Err(ReadError::at(bytes, surplus, format!("`]` behind {count} functions, as the header says")));
+        }
         for place in [name, script_name] {
             if names.largest.is_none_or(|(largest, _)| row[place] > largest) {
                 names.largest = Some((row[place], ints::offset_of(bytes, at, index(place))));
@@ -118,9 +121,9 @@ pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces,
         });
         Ok(())
     })?;
-    if traces.functions.len() as u64 != header.trace_function_count {
-        let expected = format!("{} functions, as the header says", header.trace_function_count);
-        return Err(ReadError::saying(end - 1, expected, traces.functions.len().to_string()));
+    let there = traces.functions.len() as u64;
+    if there != count {
+        return Err(ReadError::at(bytes, end - 1, format!("{count} functions, as the header says ({there} are there)")));
     }
     Ok(end)
 }
@@ -128,11 +131,7 @@ pub(super) fn trace_functions(list: &List, header: &Header, traces: &mut Traces,
 /// The tree of calls: lists within lists, as deep as the program's stacks were, walked without recursion.
 pub(super) fn trace_tree(cursor: &mut Cursor, header: &Header, traces: &mut Traces) -> Result<(), ReadError> {
     let fields = &header.meta.trace_node_fields;
-    let places = ["id", "function_info_index", "count", "size", "children"].map(|name| field(fields, name));
-    let [Some(id), Some(function), Some(count), Some(size), Some(children)] = places else { return cursor.skip() };
-    if children + 1 != fields.len() {
-        return Err(cursor.error("`children` to be the last of `trace_node_fields`"));
-    }
+    let [id, function, count, size, children] = places(fields, TRACE_NODE_FIELDS);
     // Indices of the nodes whose children are being read; the outermost list has the root alone.
     let mut open: Vec<Option<u32>> = vec![None];
     let mut values = vec![0; fields.len()];
@@ -148,11 +147,13 @@ pub(super) fn trace_tree(cursor: &mut Cursor, header: &Header, traces: &mut Trac
             cursor.expect(b',', "a comma or `]`")?;
         }
         for (place, value) in values[..children].iter_mut().enumerate() {
+            cursor.peek();
+            let from = cursor.at;
             *value = cursor.integer(&fields[place])?;
+            if place == function && *value >= header.trace_function_count {
+                return Err(ReadError::at(cursor.bytes, from, format!("a function below {}", header.trace_function_count)));
+            }
             cursor.expect(b',', "a comma")?;
-        }
-        if values[function] >= traces.functions.len() as u64 {
-            return Err(cursor.error(format!("a function below {}", traces.functions.len())));
         }
         let node = TraceNode { id: values[id], function: values[function] as u32, count: values[count], size_bytes: values[size], parent };
         open.push(Some(traces.nodes.len() as u32));

@@ -13,6 +13,9 @@ use crate::meta::{EdgeType, Header, NodeType, field};
 use crate::phase::ended;
 use crate::{ReadError, graph::Node};
 
+/// Unknown, attached, detached.
+const DETACHEDNESS_BELOW: u64 = 3;
+
 /// Rows that are converted before they are distributed to columns: small enough for the first cache.
 const ROWS_AT_ONCE: usize = 512;
 
@@ -30,26 +33,6 @@ pub(super) struct Edges {
     pub names: Vec<u32>,
     pub targets: Vec<Node>,
     pub largest_name: Option<u32>,
-}
-
-/// Bounds the header's counts by what the file can hold, and by what an ordinal can.
-pub(super) fn check_counts(header: &Header, bytes: &[u8], at: usize) -> Result<(), ReadError> {
-    let checks = [
-        ("node_count", header.node_count, header.meta.node_fields.len()),
-        ("edge_count", header.edge_count, header.meta.edge_fields.len()),
-    ];
-    for (key, count, fields) in checks {
-        // A digit and a comma a field; the last has no comma.
-        let most = (bytes.len() as u64 + 1) / (2 * fields as u64);
-        if count > most {
-            let expected = format!("a `{key}` of at most {most}, which {} bytes can hold", bytes.len());
-            return Err(ReadError::saying(at, expected, count.to_string()));
-        }
-        if count >= u64::from(u32::MAX) {
-            return Err(ReadError::saying(at, format!("a `{key}` below 2^32 - 1, the most that is supported"), count.to_string()));
-        }
-    }
-    Ok(())
 }
 
 /// Where a field's value stands in the file.
@@ -81,8 +64,9 @@ fn for_rows(
             && let Some(end) = ints.end()
         {
             if held != 0 || row != count {
-                let found = format!("{} numbers", row * fields + held);
-                return Err(ReadError::saying(end - 1, format!("{count} {what} of {fields} fields, as the header says"), found));
+                let there = if held == 0 { format!("{row} are there") } else { format!("{row} and {held} numbers are there") };
+                let expected = format!("{count} {what} of {fields} fields, as the header says ({there})");
+                return Err(ReadError::at(bytes, end - 1, expected));
             }
             return Ok(end);
         }
@@ -230,28 +214,34 @@ fn read_nodes(
             }
             _ => columns.zip(rows.chunks_exact(width).map(|row| places.map(|place| row[place]))).for_each(distribute),
         }
-        side_columns(graph, &fields, first, rows, width);
+        let wrong = wrong | side_columns(graph, &fields, first, rows, width);
         if wrong { Err(wrong_node(bytes, at, header, graph, first, rows)) } else { Ok(()) }
     })?;
     graph.first_edges[count] = edge as u32;
     if edge != header.edge_count {
-        let expected = format!("nodes with {} edges together, as the header says", header.edge_count);
-        return Err(ReadError::saying(end - 1, expected, edge.to_string()));
+        let expected = format!("nodes with {} edges together, as the header says ({edge} are announced)", header.edge_count);
+        return Err(ReadError::at(bytes, end - 1, expected));
     }
     largest.node_name = (count > 0).then_some(largest_name as u32);
     Ok(end)
 }
 
-/// The columns that only some versions have.
-fn side_columns(graph: &mut Graph, fields: &NodeFields, first: usize, rows: &[u64], width: usize) {
+/// The columns that only some versions have, and whether something is wrong with them.
+fn side_columns(graph: &mut Graph, fields: &NodeFields, first: usize, rows: &[u64], width: usize) -> bool {
+    let mut above = 0;
     if let Some(place) = fields.trace_node {
-        let values = rows.chunks_exact(width).map(|row| u32::try_from(row[place]).unwrap_or(u32::MAX));
-        graph.trace_nodes[first..].iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        for (to, row) in graph.trace_nodes[first..].iter_mut().zip(rows.chunks_exact(width)) {
+            above |= row[place] >> 32;
+            *to = row[place] as u32;
+        }
     }
     if let Some(place) = fields.detachedness {
-        let values = rows.chunks_exact(width).map(|row| (row[place] & 3) as u8);
-        graph.detachedness[first..].iter_mut().zip(values).for_each(|(to, value)| *to = value);
+        for (to, row) in graph.detachedness[first..].iter_mut().zip(rows.chunks_exact(width)) {
+            above |= u64::from(row[place] >= DETACHEDNESS_BELOW);
+            *to = row[place] as u8;
+        }
     }
+    above != 0
 }
 
 /// What is wrong with the first wrong row of a chunk.
@@ -263,11 +253,14 @@ fn wrong_node(bytes: &[u8], at: usize, header: &Header, graph: &Graph, first: us
     let mut edge = u64::from(graph.first_edges[first]);
     for (node, row) in (first..).zip(rows.chunks_exact(names.len())) {
         edge = edge.saturating_add(row[fields.edge_count]);
+        let side = |place: Option<usize>| place.map_or(0, |place| row[place]);
         let checks = [
             ("type", row[fields.node_type] >= types as u64, format!("a node type below {types}")),
             ("name", row[fields.name] >> 32 != 0, "a string's number below 2^32".to_owned()),
             ("id", row[fields.id] >> 32 != 0, "an id below 2^32, as V8 and DevTools have them".to_owned()),
             ("edge_count", edge > header.edge_count, format!("at most {} edges together, as the header says", header.edge_count)),
+            ("trace_node_id", side(fields.trace_node) >> 32 != 0, "a trace node's id below 2^32".to_owned()),
+            ("detachedness", side(fields.detachedness) >= DETACHEDNESS_BELOW, format!("a detachedness below {DETACHEDNESS_BELOW}")),
         ];
         if let Some((name, _, expected)) = checks.into_iter().find(|(_, wrong, _)| *wrong) {
             return ReadError::at(bytes, offset(bytes, at, node, names, name), expected);

@@ -119,11 +119,7 @@ impl Scan<'_> {
             Some(b'u') => self.bytes.get(at + 2..at + 6).is_some_and(|hex| hex.iter().all(u8::is_ascii_hexdigit)),
             _ => false,
         };
-        if right {
-            Ok(())
-        } else {
-            Err(ReadError::at(self.bytes, at, "an escape of JSON (`\\n`, `\\\"`, `\\u` and four hexadecimal digits, ...)"))
-        }
+        if right { Ok(()) } else { Err(ReadError::at(self.bytes, at, super::cursor::ESCAPE)) }
     }
 
     /// The first byte outside of strings that is neither comma nor space: the bracket, or an error.

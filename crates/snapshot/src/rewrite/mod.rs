@@ -12,8 +12,9 @@ pub use ladder::{Ladder, ladder};
 pub use redact::{Identifiers, Keep, Key, Redacted, Redaction, redact};
 pub use trim::{Trimmed, Trimming, trim};
 
+use crate::ReadError;
 use crate::names::{Hash, StringId, StringsFull, StringsStorage};
-use crate::rows::{Damage, Rows};
+use crate::rows::Rows;
 use crate::write::WriteError;
 
 /// Why no file came of it.
@@ -21,7 +22,7 @@ use crate::write::WriteError;
 pub enum RewriteError {
     /// The file is damaged.
     #[error("the snapshot is damaged at {0}; `validate` says how far it is good")]
-    Damage(#[from] Damage),
+    Damage(#[from] ReadError),
     /// The new file cannot be written.
     #[error(transparent)]
     Write(#[from] WriteError),

@@ -1,9 +1,10 @@
 //! Where the header and each list of a file lie.
 
-use super::cursor::Cursor;
-use super::damage::Damage;
 use super::header::{Columns, ScopeColumns, header};
+use crate::ReadError;
+use crate::meta::{CountPlaces, Header};
 use crate::names::StringId;
+use crate::reader::{Cursor, Key, check_order};
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 use std::ops::Range;
 
@@ -15,6 +16,8 @@ pub struct Rows<'a> {
     pub layout: Layout,
     /// What its header says of counts.
     pub counts: Counts,
+    /// Where its root stands in the list of nodes.
+    pub(super) root_index: u64,
     /// Its node columns; none for those that are not known here.
     pub(super) columns: Vec<Option<NodeField>>,
     /// Type, name and end.
@@ -35,6 +38,9 @@ pub struct Rows<'a> {
     pub(super) string_count: u64,
 }
 
+/// How a snapshot begins.
+pub(crate) const BEGINNING: &str = "`{\"snapshot\":`, the beginning of a heap snapshot";
+
 /// What [`Rows::locate`] found on its way, damage or not.
 #[derive(Debug)]
 pub(crate) struct Located<'a> {
@@ -43,21 +49,28 @@ pub(crate) struct Located<'a> {
     /// Lists that do not end.
     pub(crate) cut: Option<(Section, usize)>,
     /// What ended it.
-    pub(crate) damage: Option<Damage>,
+    pub(crate) damage: Option<ReadError>,
+    /// Counts that no file of this length can have, where nothing else ended it.
+    pub(crate) lie: Option<ReadError>,
 }
 
 impl<'a> Rows<'a> {
     /// Finds the lists. Every list of numbers may be missing but nodes and edges; strings must be there.
-    pub fn find(bytes: &'a [u8]) -> Result<Rows<'a>, Damage> {
+    pub fn find(bytes: &'a [u8]) -> Result<Rows<'a>, ReadError> {
         match Rows::locate(bytes) {
-            Located { rows: Some(rows), damage: None, .. } => Ok(rows),
-            Located { damage, .. } => Err(damage.unwrap_or_else(|| Damage::at(bytes, 0, "a snapshot"))),
+            Located { rows: Some(rows), damage: None, lie: None, .. } if rows.root_index != 0 => Err(ReadError::saying(
+                0,
+                "a root that is the first node, as in V8's files",
+                format!("the `root_index` {}", rows.root_index),
+            )),
+            Located { rows: Some(rows), damage: None, lie: None, .. } => Ok(rows),
+            Located { damage, lie, .. } => Err(damage.or(lie).unwrap_or_else(|| ReadError::at(bytes, 0, "a snapshot"))),
         }
     }
 
     /// The same, and what was found where it is damaged.
     pub(crate) fn locate(bytes: &'a [u8]) -> Located<'a> {
-        let mut located = Located { rows: None, cut: None, damage: None };
+        let mut located = Located { rows: None, cut: None, damage: None, lie: None };
         located.damage = locate(bytes, &mut located).err();
         located
     }
@@ -82,9 +95,9 @@ impl<'a> Rows<'a> {
         self.string_count = u64::from(u32::MAX);
     }
 
-    /// Damage at the end of a list.
-    pub(crate) fn damage_at(&self, section: Section, expected: &'static str) -> Damage {
-        Damage::at(self.bytes, self.range(section).map_or(0, |range| range.end.saturating_sub(1)), expected)
+    /// An error at the bracket that ends a list.
+    pub(crate) fn at_end_of(&self, section: Section, expected: impl Into<String>) -> ReadError {
+        ReadError::at(self.bytes, self.range(section).map_or(0, |range| range.end.saturating_sub(1)), expected)
     }
 
     /// How many strings there are.
@@ -92,60 +105,65 @@ impl<'a> Rows<'a> {
         self.string_count
     }
 
-    /// Nodes' columns in a row.
-    pub(crate) fn node_columns(&self) -> u64 {
-        self.columns.len() as u64
-    }
-
     /// A number below `limit`.
     #[inline]
-    pub(super) fn small(&self, number: u64, limit: usize, offset: usize, expected: &'static str) -> Result<u8, Damage> {
-        if number < limit as u64 { Ok(number as u8) } else { Err(Damage::at(self.bytes, offset, expected)) }
+    pub(super) fn small(&self, number: u64, limit: usize, numbers: &super::Numbers<'_>, field: usize, what: &str) -> Result<u8, ReadError> {
+        if number < limit as u64 { Ok(number as u8) } else { Err(numbers.error(field, format!("{what} below {limit}"))) }
+    }
+
+    /// A number of 32 bits.
+    #[inline]
+    pub(super) fn short(&self, number: u64, numbers: &super::Numbers<'_>, field: usize, expected: &str) -> Result<u64, ReadError> {
+        if number >> 32 == 0 { Ok(number) } else { Err(numbers.error(field, expected.to_owned())) }
     }
 
     /// The number of a string.
     #[inline]
-    pub(crate) fn name(&self, number: u64, offset: usize) -> Result<StringId, Damage> {
-        if number < self.string_count { Ok(StringId(number as u32)) } else { Err(Damage::at(self.bytes, offset, "a string that is there")) }
+    pub(super) fn name(&self, number: u64, numbers: &super::Numbers<'_>, field: usize) -> Result<StringId, ReadError> {
+        if number < self.string_count {
+            return Ok(StringId(number as u32));
+        }
+        Err(numbers.error(field, format!("a string's number below {}, the strings there are", self.string_count)))
     }
 
     /// The ordinal of a node from its place in the list.
     #[inline]
-    pub(crate) fn node(&self, place: u64, offset: usize) -> Result<u64, Damage> {
+    pub(super) fn node(&self, place: u64, numbers: &super::Numbers<'_>, field: usize) -> Result<u64, ReadError> {
         let width = self.columns.len() as u64;
         let ordinal = place / width;
         if place.is_multiple_of(width) && ordinal < self.counts.nodes {
-            Ok(ordinal)
-        } else {
-            Err(Damage::at(self.bytes, offset, "the place of a node that is there"))
+            return Ok(ordinal);
         }
+        Err(numbers.error(field, format!("a multiple of {width} below {}, the index of a node", self.counts.nodes.saturating_mul(width))))
     }
 }
 
-fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), Damage> {
-    let mut cursor = Cursor { bytes, at: 0 };
-    cursor.expect(b'{', "`{\"snapshot\":`")?;
-    if cursor.raw_string()? != b"snapshot" {
-        return Err(Damage::at(bytes, 1, "`\"snapshot\"` as the first key"));
-    }
-    cursor.expect(b':', "a colon")?;
-    let rows = located.rows.insert(header(&mut cursor)?);
+fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), ReadError> {
+    let mut cursor = Cursor::new(bytes);
+    cursor.expect(b'{', BEGINNING)?;
     let mut last = None;
-    while cursor.take(b',') {
-        cursor.peek();
-        let key_at = cursor.at;
-        let key = cursor.raw_string()?;
-        cursor.expect(b':', "a colon")?;
-        // Scopes whose fields are not known are passed like any other list that nobody knows.
-        let is_known = |section: &Section| section.key().as_bytes() == key && (rows.scope_columns.is_some() || !section.is_of_scopes());
-        let Some(section) = Section::ALL.into_iter().find(is_known) else {
-            cursor.skip_value()?;
+    let mut head: Option<(Header, CountPlaces)> = None;
+    loop {
+        if last.is_some() && !cursor.take(b',') {
+            cursor.expect(b'}', "a comma and the next key, or `}`")?;
+            break;
+        }
+        let Some(key) = Key::read(&mut cursor, last.is_none())? else { continue };
+        let functions = head.as_ref().is_some_and(|(header, _)| header.trace_function_count > 0);
+        check_order(bytes, &key, last, functions)?;
+        last = Some(key.place);
+        let Some(section) = key.section() else {
+            let (rows, header, places) = header(&mut cursor)?;
+            located.rows = Some(rows);
+            head = Some((header, places));
             continue;
         };
-        if last.is_some_and(|last| section <= last) {
-            return Err(Damage::at(bytes, key_at, "the lists in the order of the format"));
+        let Some(rows) = located.rows.as_mut() else { continue };
+        // Scopes whose fields are not known are passed like any other list that nobody knows.
+        if section.is_of_scopes() && rows.scope_columns.is_none() {
+            cursor.skip()?;
+            continue;
         }
-        last = Some(section);
         cursor.peek();
         let start = cursor.at;
         if let Err(damage) = pass(&mut cursor, section, rows) {
@@ -157,50 +175,53 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), Damage> 
             rows.layout.rows = line_ends(bytes, start, rows.columns.len());
         }
     }
-    for section in [Section::Nodes, Section::Edges, Section::Strings] {
-        if !rows.has(section) {
-            return Err(cursor.damage("nodes, edges and strings"));
-        }
+    let end = cursor.at - 1;
+    if cursor.peek().is_some() {
+        return Err(cursor.error("the end of the file"));
+    }
+    if let Some(rows) = &located.rows {
+        Key::needed(end, |section| rows.has(section), rows.counts.trace_functions)?;
     }
     // What is sized by a count is then bounded by the file.
-    let node_bytes = rows.range(Section::Nodes).map_or(0, |range| range.len() as u64);
-    let edge_bytes = rows.range(Section::Edges).map_or(0, |range| range.len() as u64);
-    if rows.counts.nodes > node_bytes / rows.node_columns() || rows.counts.edges > edge_bytes / rows.edge_columns.width as u64 {
-        return Err(Damage::at(bytes, 0, "a header whose counts fit the lists"));
-    }
-    cursor.expect(b'}', "the end of the snapshot")?;
-    if cursor.peek().is_some() {
-        return Err(cursor.damage("nothing behind the snapshot"));
-    }
+    located.lie = head.and_then(|(header, places)| header.check_counts(&places, bytes).err());
     Ok(())
 }
 
 /// Passes a list; strings are counted.
-fn pass(cursor: &mut Cursor<'_>, section: Section, rows: &mut Rows<'_>) -> Result<(), Damage> {
-    match section {
-        Section::Strings => {
-            let mut count = 0u64;
-            cursor.list(&mut |cursor| {
-                count += 1;
-                cursor.raw_string().map(|_| ())
-            })?;
-            if count > u64::from(u32::MAX) {
-                return Err(cursor.damage("fewer than 2^32 strings"));
-            }
-            rows.string_count = count;
-            Ok(())
-        }
-        Section::TraceTree => cursor.skip_value().map(|_| ()),
-        _ => {
-            cursor.expect(b'[', "a list")?;
-            // Numbers have no brackets.
-            let Some(length) = cursor.bytes[cursor.at..].iter().position(|byte| *byte == b']') else {
-                return Err(Damage::at(cursor.bytes, cursor.bytes.len(), "the end of the list"));
-            };
-            cursor.at += length + 1;
-            Ok(())
-        }
+fn pass(cursor: &mut Cursor<'_>, section: Section, rows: &mut Rows<'_>) -> Result<(), ReadError> {
+    if section == Section::TraceTree {
+        return cursor.skip().map(|_| ());
     }
+    if section == Section::Strings {
+        cursor.expect(b'[', "a list")?;
+        rows.string_count = count_strings(cursor)?;
+        return Ok(());
+    }
+    pass_numbers(cursor, section)
+}
+
+/// Passes a list of numbers.
+pub(super) fn pass_numbers(cursor: &mut Cursor<'_>, section: Section) -> Result<(), ReadError> {
+    cursor.expect(b'[', "a list")?;
+    // Numbers have no brackets.
+    let Some(length) = memchr::memchr(b']', &cursor.bytes[cursor.at..]) else {
+        return Err(ReadError::at(cursor.bytes, cursor.bytes.len(), format!("the rest of `{}`, which does not end", section.key())));
+    };
+    cursor.at += length + 1;
+    Ok(())
+}
+
+/// Passes strings behind their bracket.
+fn count_strings(cursor: &mut Cursor<'_>) -> Result<u64, ReadError> {
+    let mut count = 0u64;
+    while !cursor.take(b']') {
+        if count > 0 {
+            cursor.expect(b',', "a comma or `]`")?;
+        }
+        cursor.string("a string in quotes")?;
+        count += 1;
+    }
+    if count > u64::from(u32::MAX) { Err(cursor.error("fewer than 2^32 strings")) } else { Ok(count) }
 }
 
 fn line_ends(bytes: &[u8], start: usize, columns: usize) -> LineEnds {

@@ -3,10 +3,14 @@
 //! Three lists: a scope's row says how many rows of the other two are its. Numbers of scopes may be below zero.
 //! Source: V8 15's snapshots (Chromium 156) and DevTools' `ContextAnalyzer`, which reads them.
 
+use super::find::pass_numbers;
 use super::header::{COLUMNS_MAX, Columns};
-use super::{Damage, Numbers, Rows};
+use super::{Numbers, Rows, first};
+use crate::ReadError;
 use crate::names::StringId;
+use crate::reader::Cursor;
 use crate::write::{Scope, Section};
+use std::ops::Range;
 
 /// Scopes, one after the other.
 #[derive(Clone, Debug)]
@@ -20,6 +24,9 @@ pub struct ScopeVariableRows<'a>(List<'a, 1>);
 #[derive(Clone, Debug)]
 pub struct ScopeUseRows<'a>(List<'a, 2>);
 
+/// A row's fields, and their places in it.
+type Row<const N: usize> = ([u64; N], [usize; N]);
+
 /// One of the lists; empty where the file has none.
 #[derive(Clone, Debug)]
 struct List<'a, const N: usize> {
@@ -29,12 +36,11 @@ struct List<'a, const N: usize> {
 }
 
 impl<const N: usize> List<'_, N> {
-    /// The next row, and where it begins.
-    fn read(&mut self) -> Result<Option<([u64; N], usize)>, Damage> {
+    /// The next row, and the places of its fields.
+    fn read(&mut self) -> Result<Option<Row<N>>, ReadError> {
         let Some(columns) = self.columns else { return Ok(None) };
         let mut row = [0; COLUMNS_MAX];
-        let before = self.numbers.offset();
-        Ok(self.numbers.row(&mut row[..columns.width])?.then(|| (columns.pick(&row), before)))
+        Ok(self.numbers.row(&mut row[..columns.width])?.then(|| (columns.pick(&row), columns.at)))
     }
 }
 
@@ -45,13 +51,17 @@ impl ScopeRows<'_> {
     }
 
     /// The next scope.
-    pub fn read(&mut self) -> Result<Option<Scope>, Damage> {
-        let Some(([script, id, depth, context_vars, uses], before)) = self.0.read()? else { return Ok(None) };
-        let small = |number: u64| {
-            u32::try_from(number).map(u64::from).map_err(|_| Damage::at(self.0.rows.bytes, before, "a depth and counts from 0 to 2^32"))
-        };
-        let script = self.0.rows.node(script, before)?;
-        Ok(Some(Scope { script, id: id as i64, depth: small(depth)?, context_vars: small(context_vars)?, uses: small(uses)? }))
+    pub fn read(&mut self) -> Result<Option<Scope>, ReadError> {
+        let Some(([script, id, depth, context_vars, uses], at)) = self.0.read()? else { return Ok(None) };
+        let (rows, numbers) = (self.0.rows, &self.0.numbers);
+        let small = |value, place: usize, what| rows.short(value, numbers, at[place], what);
+        let depth = small(depth, 2, "a depth below 2^32");
+        let (context_vars, uses) =
+            (small(context_vars, 3, "a count of variables below 2^32"), small(uses, 4, "a count of uses below 2^32"));
+        match (rows.node(script, numbers, at[0]), depth, context_vars, uses) {
+            (Ok(script), Ok(depth), Ok(context_vars), Ok(uses)) => Ok(Some(Scope { script, id: id as i64, depth, context_vars, uses })),
+            (script, depth, context_vars, uses) => Err(first([script.err(), depth.err(), context_vars.err(), uses.err()])),
+        }
     }
 }
 
@@ -62,9 +72,9 @@ impl ScopeVariableRows<'_> {
     }
 
     /// The next variable's name.
-    pub fn read(&mut self) -> Result<Option<StringId>, Damage> {
-        let Some(([name], before)) = self.0.read()? else { return Ok(None) };
-        self.0.rows.name(name, before).map(Some)
+    pub fn read(&mut self) -> Result<Option<StringId>, ReadError> {
+        let Some(([name], at)) = self.0.read()? else { return Ok(None) };
+        self.0.rows.name(name, &self.0.numbers, at[0]).map(Some)
     }
 }
 
@@ -75,10 +85,9 @@ impl ScopeUseRows<'_> {
     }
 
     /// The next use: the scope that declares the variable, and its place there.
-    pub fn read(&mut self) -> Result<Option<(i64, u64)>, Damage> {
-        let Some(([scope, slot], before)) = self.0.read()? else { return Ok(None) };
-        let slot = u32::try_from(slot).map_err(|_| Damage::at(self.0.rows.bytes, before, "a place from 0 to 2^32"))?;
-        Ok(Some((scope as i64, slot.into())))
+    pub fn read(&mut self) -> Result<Option<(i64, u64)>, ReadError> {
+        let Some(([scope, slot], at)) = self.0.read()? else { return Ok(None) };
+        Ok(Some((scope as i64, self.0.rows.short(slot, &self.0.numbers, at[1], "a place below 2^32")?)))
     }
 }
 
@@ -98,5 +107,51 @@ impl<'a> Rows<'a> {
     pub fn scope_uses(&'a self) -> ScopeUseRows<'a> {
         let columns = self.scope_columns.map(|columns| columns.use_of);
         ScopeUseRows(List { numbers: self.numbers(Section::ScopeUses), rows: self, columns })
+    }
+
+    /// Passes a list of scopes, and says where it lies; none where its fields are not known.
+    pub(crate) fn pass_scopes(&self, section: Section, cursor: &mut Cursor<'_>) -> Result<Option<Range<usize>>, ReadError> {
+        if self.scope_columns.is_none() {
+            return cursor.skip().map(|_| None);
+        }
+        cursor.peek();
+        let start = cursor.at;
+        pass_numbers(cursor, section)?;
+        Ok(Some(start..cursor.at))
+    }
+
+    /// Checks the lists of scopes that lie there, in a file with so many strings.
+    pub(crate) fn check_scopes(mut self, ranges: [Option<Range<usize>>; Section::ALL.len()], strings: u64) -> Result<(), ReadError> {
+        (self.ranges, self.string_count) = (ranges, strings);
+        let (mut scopes, mut variables, mut uses) = (self.scopes(), self.scope_variables(), self.scope_uses());
+        while scopes.read()?.is_some() {}
+        while variables.read()?.is_some() {}
+        while uses.read()?.is_some() {}
+        self.scopes_belong_together().map_or(Ok(()), Err)
+    }
+
+    /// Scopes that say of more or fewer rows than the lists of their variables have: the first such row, or where it is missing.
+    pub(crate) fn scopes_belong_together(&self) -> Option<ReadError> {
+        let (mut scopes, mut announced) = (self.scopes(), [0u64; 2]);
+        while let Ok(Some(scope)) = scopes.read() {
+            announced = [announced[0].saturating_add(scope.context_vars), announced[1].saturating_add(scope.uses)];
+        }
+        let (mut variables, mut uses) = (self.scope_variables(), self.scope_uses());
+        self.rows_are(announced[0], Section::ScopeContextVars, || Some((variables.read().ok()??, variables.0.numbers.field_at(0)).1))
+            .or_else(|| self.rows_are(announced[1], Section::ScopeUses, || Some((uses.read().ok()??, uses.0.numbers.field_at(0)).1)))
+    }
+
+    /// Holds a list's rows, of which `next` gives the places, to how many there should be.
+    fn rows_are(&self, expected: u64, section: Section, mut next: impl FnMut() -> Option<usize>) -> Option<ReadError> {
+        let mut there = 0;
+        while let Some(at) = next() {
+            if there == expected {
+                return Some(ReadError::at(self.bytes, at, format!("`]` behind {expected} rows, as `scopes` say")));
+            }
+            there += 1;
+        }
+        let list = if self.has(section) { section } else { Section::Scopes };
+        let key = section.key();
+        (there < expected).then(|| self.at_end_of(list, format!("{expected} rows of `{key}`, as `scopes` say ({there} are there)")))
     }
 }

@@ -66,7 +66,7 @@ fn lies_are_found_at_their_byte() {
     let broken = |from: &str, to: &str| {
         assert!(text.contains(from), "{from}");
         let text = text.replace(from, to);
-        let read = || -> Result<(), Damage> {
+        let read = || -> Result<(), ReadError> {
             let rows = Rows::find(text.as_bytes())?;
             let (mut nodes, mut edges) = (rows.nodes(), rows.edges());
             while nodes.read()?.is_some() {}
@@ -75,14 +75,14 @@ fn lies_are_found_at_their_byte() {
         };
         read().unwrap_err().to_string()
     };
-    assert!(broken("\"node_count\":3", "\"node_count\":2").contains("no more nodes than node_count says"));
-    assert!(broken("\"node_count\":3", "\"node_count\":99999999").contains("counts fit the lists"));
-    assert!(broken("\"edge_count\":3", "\"edge_count\":4").contains("as many edges as edge_count"));
-    assert!(broken("[3,0,1,8,2,0,", "[3,9,1,8,2,0,").contains("a string that is there"));
-    assert!(broken("[3,0,1,8,2,0,", "[99,0,1,8,2,0,").contains("a node type"));
-    assert!(broken("\"edges\":[1,5,6,", "\"edges\":[1,5,7,").contains("the place of a node"));
-    assert!(broken("\"edges\":[1,5,6,", "\"edges\":[1,5,,").contains("an unsigned number, found `,"));
-    assert!(broken("\"samples\"", "\"nodes\"").contains("the order of the format"));
+    assert!(broken("\"node_count\":3", "\"node_count\":2").contains("`]` behind 2 nodes"));
+    assert!(broken("\"node_count\":3", "\"node_count\":99999999").contains("a `node_count` of at most"));
+    assert!(broken("\"edge_count\":3", "\"edge_count\":4").contains("nodes with 4 edges together"));
+    assert!(broken("[3,0,1,8,2,0,", "[3,9,1,8,2,0,").contains("a string's number below 1"));
+    assert!(broken("[3,0,1,8,2,0,", "[99,0,1,8,2,0,").contains("a node type below 15"));
+    assert!(broken("\"edges\":[1,5,6,", "\"edges\":[1,5,7,").contains("a multiple of 6 below 18"));
+    assert!(broken("\"edges\":[1,5,6,", "\"edges\":[1,5,,").contains("an integer, found `,"));
+    assert!(broken("\"samples\"", "\"nodes\"").contains("a key that comes behind"));
     assert!(broken("na\\\"me", "na\\xme").contains("an escape"));
-    assert!(broken("\"snapshot\":", "\"snap\":").contains("first key"));
+    assert!(broken("\"snapshot\":", "\"snap\":").contains("the first of a heap snapshot"));
 }

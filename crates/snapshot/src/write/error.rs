@@ -58,6 +58,27 @@ pub enum WriteError {
         /// What refers to it.
         place: &'static str,
     },
+    /// An id that another node has: a diff would take the two for one.
+    #[error("node {node} has the id {id}, which a node before it has")]
+    DuplicateId {
+        /// The id.
+        id: u64,
+        /// Ordinal of the second node.
+        node: u64,
+    },
+    /// A number that no reader takes: DevTools keeps 32 bits.
+    #[error("{value} as {what}, expected one below {below}")]
+    Number {
+        /// What it is.
+        what: &'static str,
+        /// The number given.
+        value: u64,
+        /// What it must be below.
+        below: u64,
+    },
+    /// A snapshot without a node has no root.
+    #[error("a snapshot needs a root, and the header says 0 nodes")]
+    NoNodes,
     /// A type that the layout does not name.
     #[error("{place} type {given}, but the layout names {known}")]
     Type {

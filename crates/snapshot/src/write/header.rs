@@ -29,16 +29,20 @@ pub(super) fn header(layout: &Layout, counts: Counts) -> String {
         format!("[{}]", quoted.join(","))
     };
     let node_fields = list(&mut layout.node_fields.iter().map(|field| field.name()));
-    let node_types = list(&mut layout.node_types.iter().map(String::as_str));
+    // Types stand in the place of their field.
+    let mut kinds = vec!["\"number\"".to_owned(); usize::from(layout.node_kinds)];
+    kinds[0] = "\"string\"".to_owned();
+    let place = layout.node_fields.iter().position(|field| *field == NodeField::Type).unwrap_or(0);
+    kinds.insert(place.min(kinds.len()), list(&mut layout.node_types.iter().map(String::as_str)));
+    let node_types = kinds.join(",");
     let edge_types = list(&mut layout.edge_types.iter().map(String::as_str));
     let native = layout.extra_native_bytes.map_or(String::new(), |bytes| format!(",\"extra_native_bytes\":{bytes}"));
     let Counts { nodes, edges, trace_functions } = counts;
-    let kinds = ",\"number\"".repeat(usize::from(layout.node_kinds).saturating_sub(1));
     let script_object = if layout.script_objects { "\"script_object_index\"," } else { "" };
     let scopes = if layout.scopes { SCOPE_FIELDS } else { "" };
     format!(
         "{{\"snapshot\":{{\"meta\":{{\"node_fields\":{node_fields},\
-         \"node_types\":[{node_types},\"string\"{kinds}],\
+         \"node_types\":[{node_types}],\
          \"edge_fields\":[\"type\",\"name_or_index\",\"to_node\"],\
          \"edge_types\":[{edge_types},\"string_or_number\",\"node\"],\
          \"trace_function_info_fields\":[\"function_id\",\"name\",\"script_name\",\"script_id\",\"line\",\"column\"],\

@@ -3,15 +3,17 @@
 //! The order of the lists is part of the format (DevTools scans forward for each key), every list is written though it may be
 //! empty (some readers ask for all), and the header announces the counts before the first row. The writer knows the counts from
 //! its caller and holds him to them: rows out of order, a node or a string that is not there, an edge of a node that did not announce it
-//! end the file with an error instead of making one that a reader chokes on. What it remembers are the distinct strings.
+//! end the file with an error instead of making one that a reader chokes on. What it remembers are the distinct strings, and which ids there have been.
 //!
 //! That each node has as many edges as it announced is checked without remembering any: both lists are folded into a number
-//! that depends on (node, count) pairs, and the two numbers must be the same.
+//! that depends on (node, count) pairs, and the two numbers must be the same. That each id is given once is checked exactly, for a bit a node
+//! where ids are near each other and two bytes where they are not: two objects of one id are one object to a diff.
 //!
 //! Source: V8's `HeapSnapshotJSONSerializer`; files that Node 12 to 24 wrote come out the same to the byte (tests/rewrites.rs).
 
 mod error;
 mod header;
+mod ids;
 mod layout;
 mod section;
 mod text;
@@ -101,6 +103,7 @@ pub struct Writer<W> {
     layout: Layout,
     counts: Counts,
     strings: StringsStorage,
+    ids: ids::IdSet,
     section: Section,
     rows: u64,
     /// Type numbers of edges whose name is an index.
@@ -122,6 +125,11 @@ impl<W: Write> Writer<W> {
     /// The same, with strings that are already numbered: they keep their numbers.
     pub fn with_strings(sink: W, layout: Layout, counts: Counts, strings: StringsStorage) -> Result<Writer<W>, WriteError> {
         check_layout(&layout)?;
+        if counts.nodes == 0 {
+            return Err(WriteError::NoNodes);
+        }
+        small("the number of nodes", counts.nodes, u32::MAX.into())?;
+        small("the number of edges", counts.edges, u32::MAX.into())?;
         let mut indexed = [false; 256];
         for name in ["element", "hidden"] {
             layout.edge_type(name).into_iter().for_each(|number| indexed[usize::from(number)] = true);
@@ -134,6 +142,7 @@ impl<W: Write> Writer<W> {
             layout,
             counts,
             strings,
+            ids: ids::IdSet::default(),
             section: Section::Nodes,
             rows: 0,
             indexed,
@@ -170,6 +179,12 @@ impl<W: Write> Writer<W> {
         self.row_of(Section::Nodes, self.counts.nodes)?;
         check_type("node", node.node_type, self.layout.node_types.len())?;
         self.check_string(node.name)?;
+        let id = small("an id", node.id, 1 << 32)?;
+        if !self.ids.insert(id as u32) {
+            return Err(WriteError::DuplicateId { id, node: self.rows - 1 });
+        }
+        small("a trace node's id", node.trace_node_id, 1 << 32)?;
+        small("a detachedness", node.detachedness.into(), 3)?;
         if node.edge_count > 0 {
             self.announced = self.announced.wrapping_add(pair(self.rows - 1, node.edge_count));
         }
@@ -196,7 +211,7 @@ impl<W: Write> Writer<W> {
         self.check_node(from, "the start of an edge")?;
         self.check_node(to, "the end of an edge")?;
         let name = match name {
-            EdgeName::Index(index) if self.indexed[usize::from(edge_type)] => index,
+            EdgeName::Index(index) if self.indexed[usize::from(edge_type)] => small("an index", index, 1 << 32)?,
             EdgeName::Text(id) if !self.indexed[usize::from(edge_type)] => {
                 self.check_string(id)?;
                 u64::from(id.0)
@@ -237,6 +252,7 @@ impl<W: Write> Writer<W> {
     /// Opens a node of the trace tree: `id`, index of its function, count and size of what was allocated there. Its children follow.
     pub fn open_trace_node(&mut self, columns: [u64; 4]) -> Result<(), WriteError> {
         self.to(Section::TraceTree)?;
+        small("a function's index", columns[1], self.counts.trace_functions)?;
         if self.rows > 0 {
             self.output.byte(b',')?;
         }
@@ -273,6 +289,9 @@ impl<W: Write> Writer<W> {
         self.row_of(Section::Locations, u64::MAX)?;
         self.check_node(node, "a location")?;
         self.check_node(script.1, "a location's script")?;
+        for (what, value) in [("a script's number", script.0), ("a line", line), ("a column", column)] {
+            small(what, value, 1 << 32)?;
+        }
         let fields = self.layout.node_fields.len() as u64;
         if self.layout.script_objects {
             return self.row(5, [node * fields, script.0, script.1 * fields, line, column]);
@@ -433,6 +452,12 @@ impl<W: Write> Writer<W> {
     fn check_node(&self, node: u64, place: &'static str) -> Result<(), WriteError> {
         if node < self.counts.nodes { Ok(()) } else { Err(WriteError::Node { node, nodes: self.counts.nodes, place }) }
     }
+}
+
+/// A number that readers take.
+#[inline]
+fn small(what: &'static str, value: u64, below: u64) -> Result<u64, WriteError> {
+    if value < below { Ok(value) } else { Err(WriteError::Number { what, value, below }) }
 }
 
 #[inline]

@@ -41,7 +41,7 @@ impl Section {
     ];
 
     /// Its key.
-    pub fn key(self) -> &'static str {
+    pub const fn key(self) -> &'static str {
         match self {
             Section::Nodes => "nodes",
             Section::Edges => "edges",

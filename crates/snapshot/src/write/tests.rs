@@ -38,8 +38,9 @@ fn a_list_a_line_as_node_24() {
 #[test]
 fn the_trace_tree_nests() {
     let layout = Layout::node_24().with_trace_nodes();
-    let mut writer = Writer::new(Vec::new(), layout, Counts { trace_functions: 1, ..Counts::default() }, Hash::Mixed).unwrap();
+    let mut writer = Writer::new(Vec::new(), layout, Counts { nodes: 1, edges: 0, trace_functions: 1 }, Hash::Mixed).unwrap();
     let name = writer.string("(root)").unwrap();
+    writer.node(&Node::new(node_type::SYNTHETIC, name, 1, 0)).unwrap();
     writer.trace_function_info(0, name, name, [0, 1, 2]).unwrap();
     writer.open_trace_node([1, 0, 0, 0]).unwrap();
     for id in [2, 3] {
@@ -82,7 +83,7 @@ fn edges_belong_to_the_nodes_that_announced_them() {
     let two = || {
         let mut writer = writer(2, 2);
         writer.node(&node(2)).unwrap();
-        writer.node(&node(0)).unwrap();
+        writer.node(&Node { id: 3, ..node(0) }).unwrap();
         writer
     };
     let mut right = two();
@@ -120,6 +121,27 @@ fn what_is_not_there_is_refused() {
     assert!(matches!(Writer::new(Vec::new(), twice, Counts::default(), Hash::Mixed), Err(WriteError::Layout("has a column twice"))));
 }
 
+#[test]
+fn what_no_reader_takes_is_not_written() {
+    let mut twice = writer(3, 0);
+    twice.node(&node(0)).unwrap();
+    twice.node(&Node { id: 70_000, ..node(0) }).unwrap();
+    assert!(matches!(twice.node(&node(0)), Err(WriteError::DuplicateId { id: 1, node: 2 })));
+    assert!(matches!(writer(1, 0).node(&Node { id: 1 << 32, ..node(0) }), Err(WriteError::Number { what: "an id", .. })));
+    assert!(matches!(writer(1, 0).node(&Node { detachedness: 3, ..node(0) }), Err(WriteError::Number { below: 3, .. })));
+    let mut far = writer(1, 1);
+    far.node(&node(1)).unwrap();
+    assert!(matches!(far.edge(0, edge_type::ELEMENT, EdgeName::Index(1 << 32), 0), Err(WriteError::Number { what: "an index", .. })));
+    let mut far = writer(1, 0);
+    far.node(&node(0)).unwrap();
+    assert!(matches!(far.location(0, 1, 1 << 32, 1), Err(WriteError::Number { what: "a line", .. })));
+    let none = Writer::new(Vec::new(), Layout::node_24(), Counts::default(), Hash::Mixed);
+    assert!(matches!(none, Err(WriteError::NoNodes)));
+    let mut calls = writer(1, 0);
+    calls.node(&node(0)).unwrap();
+    assert!(matches!(calls.open_trace_node([1, 0, 0, 0]), Err(WriteError::Number { what: "a function's index", .. })));
+}
+
 fn numbers(value: &Value, key: &str) -> Vec<u64> {
     value[key].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect()
 }
@@ -127,7 +149,7 @@ fn numbers(value: &Value, key: &str) -> Vec<u64> {
 proptest! {
     #[test]
     fn another_parser_finds_every_row(
-        nodes in prop::collection::vec((0u8..15, ".{0,6}", any::<u64>(), any::<u64>(), 0usize..5), 1..40),
+        nodes in prop::collection::vec((0u8..15, ".{0,6}", any::<u16>(), any::<u64>(), 0usize..5), 1..40),
         ends in prop::collection::vec((0u8..7, any::<u32>(), any::<prop::sample::Index>()), 160),
         which in 0..4usize,
     ) {
@@ -136,7 +158,9 @@ proptest! {
         let counts = Counts { nodes: nodes.len() as u64, edges: edges as u64, trace_functions: 0 };
         let mut writer = Writer::new(Vec::new(), layout.clone(), counts, Hash::Mixed).unwrap();
         let (mut node_rows, mut edge_rows) = (Vec::new(), Vec::new());
-        for (node_type, name, id, self_size, edge_count) in &nodes {
+        for (number, (node_type, name, id, self_size, edge_count)) in nodes.iter().enumerate() {
+            // Each once, in no order.
+            let id = &(u64::from(*id) << 16 | number as u64);
             let name = writer.string(name).unwrap();
             let node_type = *node_type % layout.node_types.len() as u8;
             writer.node(&Node { edge_count: *edge_count as u64, ..Node::new(node_type, name, *id, *self_size) }).unwrap();
