@@ -7,7 +7,7 @@
 //! No general DevTools client: one connection, no TLS, one command at a time. Messages and waits are bounded (a message by
 //! [`MESSAGE_BYTES_LIMIT`], silence by [`Options::silence`]).
 //!
-//! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler and Runtime domains, Node's `SIGUSR1`.
+//! Source: RFC 6455 (WebSocket), the DevTools protocol's HeapProfiler, Runtime and Target domains, Node's NodeWorker domain and `SIGUSR1`.
 //!
 //! ```no_run
 //! use heaplab_capture::{Connection, Endpoint, Options, take};
@@ -28,6 +28,7 @@ mod protocol;
 pub mod take;
 pub mod watch;
 mod websocket;
+pub mod workers;
 
 pub use address::Address;
 pub use endpoint::{Endpoint, Page};

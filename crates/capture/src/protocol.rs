@@ -1,6 +1,7 @@
 //! Commands and events of the DevTools protocol, one command at a time.
 
 use crate::websocket::{Lost, WebSocket};
+use crate::workers::{Info, Session, Worker, Workers};
 use crate::{CaptureError, Endpoint, Options, process};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -14,6 +15,9 @@ pub struct Connection {
     silence: Duration,
     /// The process whose inspector has to be closed.
     opened: Option<u32>,
+    /// The worker to which commands go; none for the target itself.
+    session: Option<Session>,
+    workers: Workers,
 }
 
 /// Closes the inspector some time after the answer to this has gone out, when this client has left: Node 20 can end with a segmentation
@@ -40,8 +44,10 @@ pub enum Event {
 }
 
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Incoming {
     id: Option<u64>,
+    session_id: Option<String>,
     method: Option<String>,
     params: Option<Params>,
     result: Option<Value>,
@@ -50,7 +56,13 @@ struct Incoming {
 
 /// The parameters of the events that are looked at.
 #[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
 struct Params {
+    session_id: Option<String>,
+    /// What a worker of Node says.
+    message: Option<String>,
+    worker_info: Option<Info>,
+    target_info: Option<Info>,
     chunk: Option<String>,
     done: Option<f64>,
     total: Option<f64>,
@@ -69,7 +81,8 @@ impl Connection {
     /// Nobody listens there, or it is no inspector.
     pub fn open(endpoint: &Endpoint, options: &Options) -> Result<Connection, CaptureError> {
         let socket = WebSocket::open(&endpoint.address, options)?;
-        Ok(Connection { socket, commands: 0, silence: options.silence, opened: endpoint.opened })
+        let (silence, opened) = (options.silence, endpoint.opened);
+        Ok(Connection { socket, commands: 0, silence, opened, session: None, workers: Workers::default() })
     }
 
     /// Sends a command and gives its answer; `event` takes what comes before it.
@@ -82,16 +95,17 @@ impl Connection {
         parameters: &Value,
         event: &mut dyn FnMut(Event) -> Result<(), CaptureError>,
     ) -> Result<Value, CaptureError> {
-        self.commands += 1;
-        let command = json!({"id": self.commands, "method": method, "params": parameters}).to_string();
-        self.socket.send(command).map_err(|lost| self.lost(lost, method))?;
+        // A wrapped command has two numbers.
+        self.commands += 1 + u64::from(self.session.is_some());
+        let command = match &self.session {
+            None => json!({"id": self.commands, "method": method, "params": parameters}),
+            Some(session) => session.command(self.commands, method, parameters),
+        };
+        self.socket.send(command.to_string()).map_err(|lost| self.lost(lost, method))?;
         loop {
-            let message = self.socket.receive().map_err(|lost| self.lost(lost, method))?;
-            let incoming: Incoming =
-                serde_json::from_str(&message).map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))?;
-            drop(message);
+            let Some(incoming) = self.incoming(method)? else { continue };
             match (incoming.id, incoming.method, incoming.error) {
-                (Some(id), _, Some(refusal)) if id == self.commands => {
+                (Some(id), _, Some(refusal)) if id == self.commands || (id + 1 == self.commands && self.session.is_some()) => {
                     return Err(CaptureError::Refused { method: method.into(), message: refusal.message });
                 }
                 (Some(id), _, None) if id == self.commands => return Ok(incoming.result.unwrap_or_default()),
@@ -104,6 +118,67 @@ impl Connection {
                 _ => {}
             }
         }
+    }
+
+    /// The next message of whom commands go to; none where it was another's, or told of workers.
+    fn incoming(&mut self, method: &str) -> Result<Option<Incoming>, CaptureError> {
+        let message = self.socket.receive().map_err(|lost| self.lost(lost, method))?;
+        let mut incoming = parsed(&message)?;
+        drop(message);
+        let mut from = incoming.session_id.take();
+        if let (Some(name), Some(params)) = (&incoming.method, &mut incoming.params) {
+            let session = params.session_id.take();
+            match (name.as_str(), session) {
+                ("NodeWorker.receivedMessageFromWorker", session) => {
+                    let Some(message) = params.message.take() else { return Ok(None) };
+                    incoming = parsed(&message)?;
+                    from = session;
+                }
+                ("NodeWorker.attachedToWorker", Some(session)) => {
+                    params.worker_info.take().into_iter().for_each(|info| self.workers.attached(Session::Wrapped(session.clone()), info));
+                }
+                ("Target.attachedToTarget", Some(session)) => {
+                    params.target_info.take().into_iter().for_each(|info| self.workers.attached(Session::Flat(session.clone()), info));
+                }
+                ("NodeWorker.detachedFromWorker" | "Target.detachedFromTarget", Some(session)) => {
+                    self.workers.detached(&session);
+                    if self.session.as_ref().is_some_and(|ours| ours.name() == session) {
+                        return Err(CaptureError::Gone { doing: format!("{method}: the worker ended") });
+                    }
+                }
+                _ => {}
+            }
+        }
+        // What wraps a command to a worker is answered by the target itself, if it refuses it.
+        let refused = incoming.error.is_some();
+        let ours = from.as_deref() == self.session.as_ref().map(Session::name);
+        Ok((ours || (refused && from.is_none())).then_some(incoming))
+    }
+
+    /// The workers of a target: threads of it that have heaps of their own. None where it cannot have any.
+    ///
+    /// # Errors
+    /// As [`Connection::call`].
+    pub fn workers(&mut self) -> Result<Vec<Worker>, CaptureError> {
+        self.session = None;
+        let attach = [
+            ("NodeWorker.enable", json!({"waitForDebuggerOnStart": false})),
+            ("Target.setAutoAttach", json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true})),
+        ];
+        for (method, parameters) in attach {
+            match self.ask(method, &parameters) {
+                Ok(_) => break,
+                // The other kind of target has the other one, and a worker neither.
+                Err(CaptureError::Refused { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(self.workers.sorted())
+    }
+
+    /// Has commands go to a worker, or with none to the target itself.
+    pub fn turn_to(&mut self, worker: Option<&Worker>) {
+        self.session = worker.map(|worker| worker.session.clone());
     }
 
     /// Sends a command and gives its answer, whatever happens meanwhile.
@@ -133,6 +208,7 @@ impl Connection {
     /// It is still open when the time to connect is over.
     pub fn end(mut self, options: &Options) -> Result<(), CaptureError> {
         let Some(pid) = self.opened else { return Ok(()) };
+        self.turn_to(None);
         // Whatever it answers: the process is asked. That it is gone is fine too.
         let _ = self.number(CLOSE);
         self.opened = None;
@@ -174,6 +250,10 @@ impl Drop for Connection {
         }
         self.socket.close();
     }
+}
+
+fn parsed(message: &str) -> Result<Incoming, CaptureError> {
+    serde_json::from_str(message).map_err(|error| CaptureError::Protocol(format!("a message is no JSON: {error}")))
 }
 
 fn events(name: &str, params: Params) -> Vec<Event> {

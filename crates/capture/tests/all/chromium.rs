@@ -1,13 +1,16 @@
 //! The real Chromium, over its debugging port.
 
-use crate::node::have;
+use crate::node::{have, named};
 use heaplab_capture::take::{self, Request};
 use heaplab_capture::{Connection, Endpoint, Options, watch};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-const PAGE: &str = "data:text/html,<title>Shop</title><script>window.kept = document.createElement('article')</script>";
+const PAGE: &str = "data:text/html,<title>Shop</title><script>window.kept = document.createElement('article');\
+    const job = 'class OfWorker {}; self.kept = Array.from({length: 50}, () => new OfWorker()); postMessage(1)';\
+    window.worker = new Worker(URL.createObjectURL(new Blob([job])), {name: 'mail'});\
+    worker.onmessage = () => { window.up = 1 }</script>";
 
 struct Browser(Child);
 
@@ -65,4 +68,19 @@ fn a_page_is_found_by_its_title() {
     let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let strings = snapshot["strings"].as_array().unwrap();
     assert!(strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))), "the detached element is in it");
+    // Its worker's heap is another.
+    let until = Instant::now() + Duration::from_secs(120);
+    while connection.number("window.up || 0").unwrap() == 0.0 {
+        assert!(Instant::now() < until, "the page's worker does not begin");
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    let workers = connection.workers().unwrap();
+    assert_eq!(workers.iter().map(|worker| worker.title.as_str()).collect::<Vec<_>>(), ["mail"]);
+    let mut objects = Vec::new();
+    for worker in [None, workers.first()] {
+        connection.turn_to(worker);
+        take::take(&mut connection, &path, Request::default(), &mut |_| {}).unwrap();
+        objects.push(named(&path, "OfWorker"));
+    }
+    assert_eq!(objects, [0, 50]);
 }

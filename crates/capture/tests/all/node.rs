@@ -68,6 +68,64 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
     }
 }
 
+/// How many objects of a snapshot have that name.
+pub fn named(path: &std::path::Path, name: &str) -> usize {
+    let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap();
+    let strings = snapshot["strings"].as_array().unwrap();
+    let Some(number) = strings.iter().position(|text| text == name) else { return 0 };
+    let fields = snapshot["snapshot"]["meta"]["node_fields"].as_array().unwrap().len();
+    let types = snapshot["snapshot"]["meta"]["node_types"][0].as_array().unwrap();
+    let object = types.iter().position(|kind| kind == "object").unwrap();
+    let numbers: Vec<u64> = snapshot["nodes"].as_array().unwrap().iter().map(|number| number.as_u64().unwrap()).collect();
+    numbers.chunks(fields).filter(|row| row[0] == object as u64 && row[1] == number as u64).count()
+}
+
+#[test]
+fn the_heap_of_a_worker_is_taken_from_the_worker() {
+    if !have("node") {
+        return;
+    }
+    let program = "const {Worker} = require('worker_threads');\
+        const job = count => new Worker(`class OfWorker {}; globalThis.kept = Array.from({length: ${count}}, () => new OfWorker());\
+            require('worker_threads').parentPort.postMessage('up'); setInterval(() => {}, 1000)`, {eval: true});\
+        let up = 0; [30, 40].forEach(count => job(count).on('message', () => { if (++up === 2) console.log('workers') }))";
+    let script = format!("{program}; setInterval(() => {{}}, 1000)");
+    let mut child =
+        Command::new("node").args(["--inspect-port=0", "-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let target = Target(child);
+    assert_eq!(line, "workers\n");
+    let options = Options::default();
+    let folder = tempfile::tempdir().unwrap();
+    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
+    let workers = connection.workers().unwrap();
+    assert_eq!(workers.iter().map(|worker| worker.number).collect::<Vec<_>>(), [1, 2], "{workers:?}");
+    assert_eq!(connection.workers().unwrap(), workers, "asked again");
+    let mut objects = Vec::new();
+    for worker in [None, Some(&workers[0]), Some(&workers[1])] {
+        connection.turn_to(worker);
+        let path = folder.path().join("a.heapsnapshot");
+        let mut walked = false;
+        take::take(&mut connection, &path, Request::default(), &mut |progress| walked |= matches!(progress, Progress::Walking { .. }))
+            .unwrap();
+        assert!(walked, "its progress is heard");
+        objects.push(named(&path, "OfWorker"));
+    }
+    assert_eq!(objects, [0, 30, 40]);
+    // One that ends is an error for who asks it, and the main thread is there still.
+    connection.turn_to(Some(&workers[0]));
+    connection.number("process.exit(0)").unwrap_err();
+    connection.turn_to(None);
+    assert_eq!(connection.number("40 + 2").unwrap(), 42.0);
+    let until = std::time::Instant::now() + std::time::Duration::from_secs(120);
+    while connection.workers().unwrap() != workers[1..] {
+        assert!(std::time::Instant::now() < until, "its end is not heard of");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+    }
+    connection.end(&options).unwrap();
+}
+
 /// Sockets on which the process listens.
 fn listeners(pid: u32) -> usize {
     let links = std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|entry| std::fs::read_link(entry.ok()?.path()).ok());
