@@ -1,4 +1,4 @@
-// Findings, the most expensive first, with what to do about each. The allocator chosen decides which figures stand
+// Findings in the order of the report, with what to do about each. The allocator chosen decides which figures stand
 // there: what is free on one is waste on another.
 
 const KIND_NAMES = { clownshoes: 'Clownshoes', growth: 'Growth', churn: 'Churn', leak: 'Live at end' };
@@ -9,6 +9,8 @@ const KIND_HINTS = {
   leak: 'Never freed',
 };
 const ALL = 'all';
+// As `heaplab report` says it.
+const ORDER = 'First what would lower the peak by a thousandth or more, by the bytes saved there; then the rest, by the bytes saved over the run.';
 
 function findingsSection(page) {
   const { findings } = page;
@@ -27,9 +29,10 @@ function findingsList(page) {
   const draw = () => {
     const passing = findings.map((finding, index) => ({ finding, rank: index + 1, cost: costOn(finding, state.allocator) }))
       .filter(({ finding, cost }) => cost && (state.kind === ALL || finding.kind === state.kind));
-    if (state.allocator !== ALL) passing.sort((a, b) => headlineBytes(b.cost).bytes - headlineBytes(a.cost).bytes);
+    if (state.allocator !== ALL) passing.sort((a, b) => b.cost.peak_bytes - a.cost.peak_bytes || b.cost.total_bytes - a.cost.total_bytes);
     list.replaceChildren(...passing.map((item) => findingNode(page, item)));
-    shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}, the most expensive first.` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
+    const order = state.allocator === ALL ? ORDER : `By the bytes at the peak on ${state.allocator}, then by those over the run.`;
+    shown.textContent = passing.length === findings.length ? `${plural(findings.length, 'finding')}. ${order}` : `${formatCount(passing.length)} of ${plural(findings.length, 'finding')} shown.`;
   };
   const kinds = Object.keys(KIND_NAMES).filter((kind) => findings.some((finding) => finding.kind === kind));
   const allocators = [...new Set(findings.flatMap((finding) => finding.costs.map((cost) => cost.allocator)))];

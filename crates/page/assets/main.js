@@ -10,7 +10,7 @@ function headline() {
   byId('bar-name').title = page.writer;
   const facts = [];
   facts.push(recording.allocator ? `allocator ${recording.allocator}` : 'allocator not known');
-  if (recording.duration_ns > 0) facts.push(`ran ${formatTime(recording.duration_ns)}`);
+  if (recording.duration_ns > 0) facts.push(`${recording.process && recording.processes > 1 ? 'recorded for' : 'ran'} ${formatTime(recording.duration_ns)}`);
   facts.push(plural(recording.events, 'event'));
   if (recording.process) facts.push(recording.processes > 1 ? `${recording.process}, one of ${plural(recording.processes, 'process')}` : recording.process);
   else if (recording.processes > 1) facts.push(`${plural(recording.processes, 'process')} together`);
@@ -44,13 +44,18 @@ function figures() {
     figure('Peak, live', bytesNode(totals.peak_bytes), plural(totals.peak_objects, 'object')),
     figure('Slop at peak', totals.peak_slop_bytes === null ? 'not measured' : bytesNode(totals.peak_slop_bytes),
       totals.peak_slop_bytes === null ? 'usable sizes not known' : `${formatShare(totals.peak_slop_bytes, totals.peak_bytes)} of requested`),
-    figure('Resident, largest', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : 'all memory of the process'),
+    figure('Resident, most', totals.resident_peak_bytes === null ? 'not sampled' : bytesNode(totals.resident_peak_bytes), totals.resident_peak_bytes === null ? '' : residentDetail(totals)),
     figure('Asked for in all', bytesNode(totals.requested_bytes), plural(totals.allocations, 'allocation')),
     figure('Reallocations', formatCount(totals.reallocations),
       totals.moved_reallocations === null ? 'moves not known' : `${formatCount(totals.moved_reallocations)} moved`),
     figure('Live at the end', bytesNode(totals.end_bytes), plural(totals.end_objects, 'object')),
   ];
   byId('figures').replaceChildren(...items);
+}
+
+function residentDetail({ resident_peak_bytes: resident, peak_bytes: peak, resident_is_kernels: kernels }) {
+  const source = kernels ? 'counted by the kernel' : 'the largest sample';
+  return peak <= resident ? `${source}; peak live is ${formatShare(peak, resident)}` : `${source}; less than was live`;
 }
 
 function about() {
@@ -74,11 +79,11 @@ function about() {
 function processTable() {
   const name = (row) => [row.name || 'not known', row.shown ? null : el('span', { class: 'where' }, 'not on this page')].filter(Boolean);
   return sortable('Processes of the recording', [
-    { title: 'Process', numeric: true, value: (row) => row.pid },
+    { title: 'Process', numeric: true, value: (row) => row.order, cell: (row) => row.label },
     { title: 'Program', value: (row) => row.name, cell: name },
     { title: 'Life', value: (row) => row.life },
     { title: 'Recorded', class: 'wide', value: (row) => row.refused ?? 'yes', cell: (row) => (row.refused ? `no: ${row.refused}` : 'yes') },
-  ], page.processes, { first: 12, noun: 'process' });
+  ], page.processes.map((process, order) => ({ ...process, order })), { first: 12, noun: 'process' });
 }
 
 function threadTable() {

@@ -77,7 +77,7 @@ function spaceTable(replay) {
     { title: 'Heap', value: (heap) => heap.name, cell: (heap) => [heap.name, heap.version && heap.version !== heap.name ? el('span', { class: 'where' }, heap.version) : null].filter(Boolean) },
     { title: 'Over the replay', class: 'spark-cell', value: (heap) => heap.space.peak_bytes, cell: (heap) => spark(heap.space, top) },
     bytes('At peak', 'peak_bytes', 'At their largest'),
-    { title: 'Per byte live', numeric: true, hint: 'Resident bytes at the peak for each byte the program had live', value: (heap) => heap.space.resident_per_requested, cell: (heap) => formatRatio(heap.space.resident_per_requested) },
+    { title: 'Per byte, when most is live', numeric: true, hint: 'Resident bytes for each byte that the program had live, at the moment when it had most live; the largest resident bytes may come at another moment', value: (heap) => heap.space.resident_per_requested, cell: (heap) => formatRatio(heap.space.resident_per_requested) },
     bytes('At the end', 'end_bytes', 'After the last event'),
     bytes('After a trim', 'trimmed_bytes', 'After the heap was asked to give back what it can'),
     bytes('Committed', 'committed_bytes', 'Largest committed bytes, as the heap says'),

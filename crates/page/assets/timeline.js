@@ -1,8 +1,12 @@
 // Live bytes over time: one SVG, drawn again on zoom. The envelope (most bytes within a step) is filled, so that a peak
 // between two points is never lost; the line is what was live at the end of each step.
 
-const TIMELINE_HEIGHT = 280;
-const TIMELINE_MARGIN = { top: 26, right: 14, bottom: 28, left: 70 };
+const TIMELINE_HEIGHT = 304;
+const TIMELINE_MARGIN = { top: 38, right: 14, bottom: 44, left: 70 };
+// Rows for the names of marks, so that neighbours need not hide one another.
+const MARK_ROWS = [12, 26];
+// So few samples are dots: a line of one point is not seen.
+const DOTS_MOST = 40;
 
 function timelineSection(page) {
   const line = page.timeline;
@@ -13,21 +17,37 @@ function timelineSection(page) {
     if (line.axis !== 'time') parts.push(note('This trace has no time stamps, so the axis counts events.'));
     parts.push(note('Resident memory was not sampled, so the chart shows only what the program asked for.'));
   } else {
-    parts.push(note('Resident memory counts code, stacks and the allocator’s own space too; live bytes are what the program asked for and had not freed.'));
+    parts.push(note(page.metaspaces.length ? 'Resident memory is all that the JVM has in memory; live bytes are blocks of its metaspace.' : residentWords(page.totals)));
   }
   if (line.marks.length > 0) parts.push(marksTable(line));
   parts.push(timelineTable(page));
   return parts;
 }
 
+function residentWords({ resident_peak_bytes: resident, peak_bytes: peak, resident_is_kernels: kernels }) {
+  const most = kernels ? `The most the kernel counted is ${formatBytes(resident)}` : `The largest sample is ${formatBytes(resident)}, and between samples it may have been more`;
+  const known = 'Live bytes are what the program asked malloc for and had not freed; resident memory is all that it had in memory.';
+  if (peak > resident) return `${known} ${most}, less than was live: blocks that are never written take no memory.`;
+  return `${known} ${most}; the other ${formatBytes(resident - peak)} (${formatShare(resident - peak, resident)}) are not blocks of malloc: code and data of the program and its libraries, stacks, what was mapped past malloc, what the allocator rounds up or keeps free, and the recorder’s own pages. It is no exact division: the two peaks may be of different moments, and blocks that are never written are not resident.`;
+}
+
 function marksTable(line) {
-  const rows = line.marks.map((mark, index) => ({ ...mark, change: index === 0 ? null : mark.live_bytes - line.marks[index - 1].live_bytes }));
-  return sortable('Marks', [
+  const of = page.recording.process ? 'this process' : 'the program';
+  const away = (row) => (row.at < line.begin ? `${of} had not begun` : `${of} had ended`);
+  let before = null;
+  const rows = line.marks.map((mark) => {
+    const change = mark.live_bytes === null || before === null ? null : mark.live_bytes - before;
+    before = mark.live_bytes ?? before;
+    return { ...mark, change };
+  });
+  const columns = [
     { title: 'At', numeric: true, value: (row) => row.at, cell: (row) => positionText(line, row.at) },
-    { title: 'Live then', numeric: true, value: (row) => row.live_bytes, cell: (row) => bytesNode(row.live_bytes) },
+    { title: 'Live then', numeric: true, value: (row) => row.live_bytes ?? -1, cell: (row) => (row.live_bytes === null ? away(row) : bytesNode(row.live_bytes)) },
     { title: 'Since the mark before', numeric: true, value: (row) => row.change ?? 0, cell: (row) => (row.change === null ? '–' : [row.change > 0 ? '+' : '', bytesNode(row.change)]) },
     { title: 'Mark', class: 'wide', value: (row) => row.name },
-  ], rows, { first: 8, noun: 'mark' });
+  ];
+  if (rows.some((row) => row.process)) columns.push({ title: 'Set in process', value: (row) => row.process, cell: (row) => row.process || '–' });
+  return sortable('Marks', columns, rows, { first: 8, noun: 'mark' });
 }
 
 function timelineTable(page) {
@@ -52,15 +72,16 @@ class TimelineChart {
   constructor(page) {
     this.page = page;
     this.line = page.timeline;
-    this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), 1);
-    this.view = [0, this.end];
+    this.begin = this.line.begin;
+    this.end = Math.max(this.line.end, ...this.line.samples.time_ns.slice(-1), this.begin + 1);
+    this.view = [this.begin, this.end];
     this.cursor = null;
     this.drag = null;
     this.resident = this.line.samples.time_ns.length > 0;
     this.svg = svg('svg', { class: 'chart', height: TIMELINE_HEIGHT, tabindex: '0', role: 'application', 'aria-roledescription': 'chart', 'aria-describedby': 'time-help', 'aria-label': this.describe() });
     this.box = el('div', { class: 'chart-box' }, this.svg);
     this.readout = el('p', { class: 'readout', 'aria-live': 'polite' });
-    this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(0, this.end) }, 'Whole run');
+    this.whole = el('button', { type: 'button', class: 'quiet', disabled: true, onclick: () => this.zoom(this.begin, this.end) }, 'Whole run');
     this.controls = el('div', { class: 'controls' }, this.legend(), this.whole,
       el('span', { class: 'help', id: 'time-help' }, 'Drag to zoom. With the keyboard: arrows move, + and − zoom, Escape shows the whole run.'));
     this.listen();
@@ -69,7 +90,7 @@ class TimelineChart {
 
   describe() {
     const { peak_bytes: peak, end_bytes: end } = this.page.totals;
-    return `Live bytes over ${this.text(this.end)}: peak ${formatBytes(peak)} at ${this.text(this.line.peak_at)}, ${formatBytes(end)} at the end. The same is below as a table.`;
+    return `Live bytes from ${this.text(this.begin)} to ${this.text(this.end)}: peak ${formatBytes(peak)} at ${this.text(this.line.peak_at)}, ${formatBytes(end)} at the end. The same is below as a table.`;
   }
 
   text(position) { return positionText(this.line, position); }
@@ -82,10 +103,10 @@ class TimelineChart {
   }
 
   zoom(from, to) {
-    const least = this.end / 1e5;
+    const least = (this.end - this.begin) / 1e5;
     if (to - from < least) return;
-    this.view = [Math.max(0, from), Math.min(this.end, to)];
-    this.whole.disabled = this.view[0] === 0 && this.view[1] === this.end;
+    this.view = [Math.max(this.begin, from), Math.min(this.end, to)];
+    this.whole.disabled = this.view[0] === this.begin && this.view[1] === this.end;
     this.draw();
   }
 
@@ -108,6 +129,8 @@ class TimelineChart {
     let most = 1;
     for (let i = Math.max(0, first - 1); i <= last; i += 1) most = Math.max(most, this.line.max_bytes[i]);
     for (let i = sampleFrom; i < sampleTo; i += 1) most = Math.max(most, samples.resident_bytes[i]);
+    const ceiling = this.resident && this.page.totals.resident_is_kernels && to - from === this.end - this.begin ? this.page.totals.resident_peak_bytes : 0;
+    most = Math.max(most, ceiling);
     this.ticks = byteTicks(most);
     this.top = most * 1.04;
     const clip = { 'clip-path': 'url(#time-clip)' };
@@ -116,8 +139,8 @@ class TimelineChart {
       svg('defs', {}, svg('clipPath', { id: 'time-clip' }, svg('rect', { x: TIMELINE_MARGIN.left, y: 0, width: this.plot, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom + 1 }))),
       this.grid(),
       svg('g', clip, svg('path', { class: 'area', d: this.areaPath(first, last) }), svg('path', { class: 'line', d: this.livePath(first, last) }),
-        svg('path', { class: 'line resident', d: this.samplePath(samples, sampleFrom, sampleTo) })),
-      this.marks(), this.peak(),
+        svg('path', { class: 'line resident', d: this.samplePath(samples, sampleFrom, sampleTo) }), ...this.dots(samples, sampleFrom, sampleTo)),
+      this.ceiling(ceiling), this.marks(), this.peak(),
       (this.brush = svg('rect', { class: 'brush', y: TIMELINE_MARGIN.top, height: TIMELINE_HEIGHT - TIMELINE_MARGIN.top - TIMELINE_MARGIN.bottom, visibility: 'hidden' })),
       (this.hair = svg('g', { class: 'hair', visibility: 'hidden' }, svg('line', { y1: TIMELINE_MARGIN.top, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }), svg('circle', { r: 4 }))));
     this.point(this.cursor);
@@ -148,6 +171,19 @@ class TimelineChart {
     return path(points);
   }
 
+  // The kernel says how much it was, and not when.
+  ceiling(bytes) {
+    if (bytes === 0) return svg('g');
+    const y = this.y(bytes);
+    return svg('g', { class: 'ceiling' }, svg('line', { x1: TIMELINE_MARGIN.left, x2: this.width - TIMELINE_MARGIN.right, y1: y, y2: y }),
+      svg('text', { x: TIMELINE_MARGIN.left + 6, y: y + 13 }, `most resident ${formatBytes(bytes)}`));
+  }
+
+  dots(samples, from, to) {
+    if (to - from > DOTS_MOST) return [];
+    return samples.time_ns.slice(from, to).map((time, index) => svg('circle', { class: 'dot resident', cx: this.x(time), cy: this.y(samples.resident_bytes[from + index]), r: 2.5 }));
+  }
+
   grid() {
     const bottom = TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom;
     const group = svg('g', { class: 'grid' });
@@ -159,21 +195,25 @@ class TimelineChart {
       group.append(svg('line', { x1: this.x(tick.time), x2: this.x(tick.time), y1: bottom, y2: bottom + 5 }),
         svg('text', { x: this.x(tick.time), y: bottom + 19, 'text-anchor': 'middle' }, tick.label));
     }
+    group.append(svg('text', { class: 'axis', x: TIMELINE_MARGIN.left + this.plot / 2, y: TIMELINE_HEIGHT - 6, 'text-anchor': 'middle' }, this.line.axis === 'time' ? 'time since the recording began' : 'events'),
+      svg('text', { class: 'axis', x: 12, y: (TIMELINE_MARGIN.top + bottom) / 2, 'text-anchor': 'middle', transform: `rotate(-90 12 ${(TIMELINE_MARGIN.top + bottom) / 2})` }, 'memory'));
     return group;
   }
 
+  // A name stands in the first row where its neighbours leave room; without room it is in the table and in the line's title.
   marks() {
     const group = svg('g', { class: 'marks' });
-    let free = -Infinity;
+    const free = MARK_ROWS.map(() => -Infinity);
     for (const mark of this.line.marks) {
       if (mark.at < this.view[0] || mark.at > this.view[1]) continue;
       const x = this.x(mark.at);
       const label = mark.name.length > 24 ? `${mark.name.slice(0, 23)}…` : mark.name;
       const width = label.length * 6.6 + 8;
       const flip = x + width > this.width;
-      group.append(svg('g', {}, svg('title', {}, `${mark.name}, ${this.text(mark.at)}`), svg('line', { x1: x, x2: x, y1: 16, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }),
-        (flip ? x - width : x) > free ? svg('text', { x: flip ? x - 4 : x + 4, y: 12, 'text-anchor': flip ? 'end' : 'start' }, label) : null));
-      free = Math.max(free, flip ? x : x + width);
+      const row = free.findIndex((end) => (flip ? x - width : x) > end);
+      if (row >= 0) free[row] = flip ? x : x + width;
+      group.append(svg('g', {}, svg('title', {}, `${mark.name}, ${this.text(mark.at)}`), svg('line', { x1: x, x2: x, y1: row >= 0 ? MARK_ROWS[row] + 4 : TIMELINE_MARGIN.top - 6, y2: TIMELINE_HEIGHT - TIMELINE_MARGIN.bottom }),
+        row >= 0 ? svg('text', { x: flip ? x - 4 : x + 4, y: MARK_ROWS[row], 'text-anchor': flip ? 'end' : 'start' }, label) : null));
     }
     return group;
   }
@@ -233,7 +273,7 @@ class TimelineChart {
     });
     target.addEventListener('pointerup', (event) => this.drop(event));
     target.addEventListener('pointercancel', () => { this.drag = null; this.brush.setAttribute('visibility', 'hidden'); });
-    target.addEventListener('dblclick', () => this.zoom(0, this.end));
+    target.addEventListener('dblclick', () => this.zoom(this.begin, this.end));
     target.addEventListener('keydown', (event) => this.key(event));
   }
 
@@ -270,8 +310,8 @@ class TimelineChart {
       End: () => this.point(times.length - 1),
       '+': () => around(0.5),
       '=': () => around(0.5),
-      '-': () => (span * 2 >= this.end ? this.zoom(0, this.end) : around(2)),
-      Escape: () => this.zoom(0, this.end),
+      '-': () => (span * 2 >= this.end - this.begin ? this.zoom(this.begin, this.end) : around(2)),
+      Escape: () => this.zoom(this.begin, this.end),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();

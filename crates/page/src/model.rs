@@ -85,8 +85,8 @@ pub struct Recording {
 /// A process of the recording.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Process {
-    /// The operating system's number.
-    pub pid: u32,
+    /// Its pid, or "7#2" for the second program of that pid.
+    pub label: String,
     /// The executable's file name.
     pub name: String,
     /// How it began and ended, in words.
@@ -139,8 +139,10 @@ pub struct Totals {
     pub end_bytes: u64,
     /// Objects live at the end.
     pub end_objects: u64,
-    /// Largest resident set seen; `None`: not sampled.
+    /// Most resident bytes; `None`: not sampled.
     pub resident_peak_bytes: Option<u64>,
+    /// Whether the kernel counted them all along; else they are the largest sample.
+    pub resident_is_kernels: bool,
 }
 
 /// Live bytes over time, in at most [`crate::limits::TIMELINE_POINTS`] steps.
@@ -148,6 +150,8 @@ pub struct Totals {
 pub struct Timeline {
     /// "time": `at` is ns since the recording began; "events": it is rows, for traces without time stamps.
     pub axis: String,
+    /// Where the process shown began.
+    pub begin: u64,
     /// Where each step begins.
     pub at: Vec<u64>,
     /// Where the last step ends.
@@ -182,8 +186,10 @@ pub struct Mark {
     pub name: String,
     /// On the timeline's axis.
     pub at: u64,
-    /// Bytes live then.
-    pub live_bytes: u64,
+    /// Bytes live then; `None`: the process that the page is about did not run then.
+    pub live_bytes: Option<u64>,
+    /// The process that it was set in; empty: in none, or the recording has but one.
+    pub process: String,
 }
 
 /// Requests by size.

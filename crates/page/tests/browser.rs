@@ -14,7 +14,13 @@ fn the_page_shows_what_it_should_in_chromium() {
         return;
     }
     let folder = tempfile::tempdir().expect("a folder for pages");
-    let samples = [("full", sample::full()), ("bare", sample::bare()), ("empty", sample::empty()), ("large", sample::large(20_000))];
+    let samples = [
+        ("full", sample::full()),
+        ("bare", sample::bare()),
+        ("empty", sample::empty()),
+        ("child", sample::child()),
+        ("large", sample::large(20_000)),
+    ];
     for (name, sample) in samples {
         let page = sample.page();
         fs::write(folder.path().join(format!("{name}.html")), heaplab_page::html(&page)).expect("a page");

@@ -78,3 +78,22 @@ fn a_recording_with_a_hundred_thousand_stacks_makes_a_page_of_a_few_megabytes() 
     assert_eq!(page.flame.as_ref().unwrap().values[0][0], sample.profile.peak.live.bytes);
     assert!(page.left_out.iter().any(|sentence| sentence.starts_with("Live at the end")), "{:?}", page.left_out);
 }
+
+#[test]
+fn a_child_is_named_as_the_command_line_names_it_and_has_the_marks_of_all() {
+    let page = sample::child().page();
+    assert_eq!(page.recording.process, "process 11#2 (tool)");
+    assert_eq!(page.processes.iter().map(|process| process.label.as_str()).collect::<Vec<_>>(), ["10", "11#1", "11#2"]);
+    let marks: Vec<_> = page.timeline.marks.iter().map(|mark| (mark.name.as_str(), mark.live_bytes, mark.process.as_str())).collect();
+    let expected = [
+        ("before", None, ""),
+        // Of an object born at the mark's own time nothing says that it came later.
+        ("loaded", Some(51_000), "10 (sh)"),
+        ("checked", Some(51_000), ""),
+        ("squeezed", Some(51_000), ""),
+        ("own", Some(81_000), "11#2 (tool)"),
+        ("after", None, ""),
+    ];
+    assert_eq!(marks, expected);
+    assert_eq!((page.timeline.begin, page.timeline.end), (2_000_000, 2_990_000));
+}

@@ -82,13 +82,10 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
 
 fn recording(sources: &Sources<'_>) -> model::Recording {
     let Sources { meta, tables, .. } = *sources;
-    let process = sources.process.and_then(|row| tables.processes.get(row as usize));
-    let name = |process: &heaplab_trace::tables::Process| {
-        format!("process {} ({})", process.pid, process.executable.rsplit('/').next().unwrap_or_default())
-    };
+    let shown = sources.process.filter(|row| (*row as usize) < tables.processes.len());
     model::Recording {
         program: shorten(&meta.program, limits::NAME_CHARS),
-        process: process.map(name).unwrap_or_default(),
+        process: shown.map(|row| format!("process {}", processes::process_name(tables, row))).unwrap_or_default(),
         processes: tables.processes.len(),
         allocator: meta.allocator.clone(),
         death_rule: meta.death_rule.clone(),
@@ -104,7 +101,7 @@ fn recording(sources: &Sources<'_>) -> model::Recording {
 
 fn totals(sources: &Sources<'_>) -> model::Totals {
     let profile = sources.profile;
-    let resident = timeline::resident(sources.tables, sources.process);
+    let resident = heaplab_profile::resident_peak(sources.tables, sources.process);
     model::Totals {
         allocations: profile.totals.allocations,
         frees: profile.totals.frees,
@@ -118,7 +115,8 @@ fn totals(sources: &Sources<'_>) -> model::Totals {
         peak_slop_bytes: profile.is_measured().then(|| profile.peak.live.slop_bytes()),
         end_bytes: profile.end.live.bytes,
         end_objects: profile.end.live.objects,
-        resident_peak_bytes: resident.iter().map(|(_, bytes)| *bytes).max(),
+        resident_peak_bytes: resident.map(|peak| peak.bytes),
+        resident_is_kernels: resident.is_some_and(|peak| peak.is_kernels),
     }
 }
 

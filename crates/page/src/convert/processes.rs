@@ -2,7 +2,7 @@
 
 use super::{Sources, words};
 use crate::{compose::shorten, limits, model};
-use heaplab_trace::tables::{Began, Ended, Process};
+use heaplab_trace::tables::{Began, Ended, Process, Tables, process_label};
 use std::cmp::Reverse;
 
 pub(crate) fn processes(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Vec<model::Process> {
@@ -15,13 +15,19 @@ pub(crate) fn processes(sources: &Sources<'_>, left_out: &mut Vec<String>) -> Ve
         ));
     }
     let row = |(row, process): (usize, &Process)| model::Process {
-        pid: process.pid,
-        name: shorten(process.executable.rsplit('/').next().unwrap_or_default(), limits::NAME_CHARS),
+        label: process_label(processes, row),
+        name: shorten(process.program_name(), limits::NAME_CHARS),
         life: life(process),
         shown: sources.process.is_none_or(|shown| shown as usize == row),
         refused: process.refused.clone(),
     };
     processes.iter().enumerate().take(limits::PROCESSES).map(row).collect()
+}
+
+/// A process in words: "7#2 (bash)".
+pub(crate) fn process_name(tables: &Tables, row: u32) -> String {
+    let name = tables.processes.get(row as usize).map_or("", Process::program_name);
+    format!("{} ({})", process_label(&tables.processes, row as usize), shorten(name, limits::NAME_CHARS))
 }
 
 fn life(process: &Process) -> String {

@@ -1,10 +1,8 @@
 //! Live bytes over time, with marks and the system's samples, thinned to what a chart can show.
 
-use super::{Sources, words};
+use super::{Sources, processes::process_name, words};
 use crate::{compose::shorten, limits, model};
-use heaplab_profile::TimelineAxis;
-use heaplab_trace::tables::Tables;
-use std::collections::BTreeMap;
+use heaplab_profile::{MarkRow, TimelineAxis, resident};
 
 pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> model::Timeline {
     let profile = sources.profile;
@@ -33,51 +31,30 @@ pub(crate) fn timeline(sources: &Sources<'_>, left_out: &mut Vec<String>) -> mod
             line.samples.resident_bytes.push(*bytes);
         }
     }
-    let marks = profile.marks.iter().take(limits::MARKS);
-    line.marks = marks
-        .map(|mark| model::Mark {
-            name: shorten(&mark.name, limits::NAME_CHARS),
-            at: if is_time { mark.time_ns } else { mark.row },
-            live_bytes: mark.live.bytes,
-        })
-        .collect();
+    line.begin = if is_time { begin(sources, &line) } else { 0 };
+    line.marks = profile.marks.iter().take(limits::MARKS).map(|row| mark(sources, row, is_time)).collect();
     if profile.marks.len() > limits::MARKS {
         left_out.push(format!("Timeline: {} further marks.", words::count((profile.marks.len() - limits::MARKS) as u64)));
     }
     line
 }
 
-/// Resident bytes over time: of one process, or the sum over all that were alive.
-pub(crate) fn resident(tables: &Tables, process: Option<u32>) -> Vec<(u64, u64)> {
-    let mut now: BTreeMap<u32, u64> = BTreeMap::new();
-    // A sample of committed bytes alone, from a JVM's log, says nothing of resident ones.
-    let samples = tables.samples.iter().filter(|sample| sample.resident_bytes > 0);
-    let samples = samples.filter(|sample| process.is_none_or(|process| process == sample.process));
-    samples
-        .map(|sample| {
-            now.insert(sample.process, sample.resident_bytes);
-            now.retain(|row, _| {
-                tables.processes.get(*row as usize).and_then(|process| process.ended_ns).is_none_or(|ended| ended >= sample.time_ns)
-            });
-            (sample.time_ns, now.values().sum())
-        })
-        .collect()
+/// Where a process began that did not begin with the recording, or the first of its steps where that is earlier.
+fn begin(sources: &Sources<'_>, line: &model::Timeline) -> u64 {
+    let process = sources.process.and_then(|row| sources.tables.processes.get(row as usize));
+    process.map_or(0, |process| process.began_ns).min(line.at.first().copied().unwrap_or_default())
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use heaplab_trace::tables::{Process, Sample};
-
-    #[test]
-    fn resident_bytes_of_all_processes_are_those_alive() {
-        let sample = |time_ns, process, resident_bytes| Sample { time_ns, process, resident_bytes, ..Sample::default() };
-        let tables = Tables {
-            processes: vec![Process::default(), Process { ended_ns: Some(15), ..Process::default() }],
-            samples: vec![sample(0, 0, 100), sample(10, 1, 50), sample(20, 0, 120)],
-            ..Tables::default()
-        };
-        assert_eq!(resident(&tables, None), [(0, 100), (10, 150), (20, 120)]);
-        assert_eq!(resident(&tables, Some(1)), [(10, 50)]);
+fn mark(sources: &Sources<'_>, row: &MarkRow, is_time: bool) -> model::Mark {
+    let processes = &sources.tables.processes;
+    let of = sources.tables.marks.get(row.mark as usize).and_then(|mark| mark.process);
+    let shown = sources.process.and_then(|row| processes.get(row as usize));
+    // A mark of its own counts, whatever is said of its times.
+    let ran = of == sources.process || shown.is_none_or(|process| process.ran_at(row.time_ns));
+    model::Mark {
+        name: shorten(&row.name, limits::NAME_CHARS),
+        at: if is_time { row.time_ns } else { row.row },
+        live_bytes: ran.then_some(row.live.bytes),
+        process: of.filter(|_| processes.len() > 1).map(|row| process_name(sources.tables, row)).unwrap_or_default(),
     }
 }

@@ -75,6 +75,20 @@ describe('live bytes over time', PARALLEL, () => {
     assert.ok(texts.some((text) => text.startsWith('peak ')));
   }));
 
+  test('a child’s chart begins with it, names what has room, and lists all marks', () => open('child', async (tab, model) => {
+    const texts = await tab.locator('#time svg.chart text').allTextContents();
+    assert.deepEqual(model.timeline.marks.filter((mark) => texts.includes(mark.name)).map((mark) => mark.name), ['loaded', 'checked', 'own']);
+    assert.equal(await tab.locator('#time svg.chart .marks line').count(), 4, 'those within its life');
+    assert.ok(texts.includes('memory') && texts.includes('time since the recording began'), texts.join(', '));
+    assert.equal(await tab.locator('#time svg.chart .dot.resident').count(), model.timeline.samples.time_ns.length);
+    assert.match(await tab.textContent('#time .readout'), /^2\.00 ms to 2\.99 ms shown/);
+    const rows = await tab.locator('#time .table-block').first().locator('tbody tr').allTextContents();
+    assert.match(rows[0], /this process had not begun.*before/);
+    assert.match(rows[1], /49\.8 KiB.*loaded10 \(sh\)/);
+    assert.match(rows[5], /this process had ended.*after/);
+    assert.match(await tab.textContent('#facts'), /process 11#2 \(tool\), one of 3 processes/);
+  }));
+
   test('dragging zooms, and the whole run comes back', () => open('full', async (tab) => {
     const chart = await tab.locator('#time svg.chart').boundingBox();
     const whole = tab.getByRole('button', { name: 'Whole run' });

@@ -29,13 +29,15 @@ pub struct Recorded {
     pub profile: Profile,
     pub findings: Findings,
     pub replay: Option<Results>,
+    /// Row of the process that the page is about; `None`: all.
+    pub process: Option<u32>,
 }
 
 impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
-        let Recorded { meta, tables, profile, findings, replay } = self;
-        heaplab_page::page(&Sources { meta, tables, process: None, profile, findings, replay: replay.as_ref(), metaspaces: &[] })
+        let Recorded { meta, tables, profile, findings, replay, process } = self;
+        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replay: replay.as_ref(), metaspaces: &[] })
     }
 }
 
@@ -65,6 +67,46 @@ pub fn bare() -> Recorded {
         ..Meta::default()
     };
     analyse(meta, Tables { stacks: vec![StackNode::default()], ..Tables::default() }, &events)
+}
+
+/// A child of a shell: the second program of its pid, from 2 ms to 3 ms of the recording, with the marks of others before, during and
+/// after it, so close to one another that not all names have room, and one sample of its resident memory.
+pub fn child() -> Recorded {
+    let process = |pid, name: &str, began_ns, ended_ns| Process {
+        pid,
+        executable: format!("/usr/bin/{name}"),
+        began_ns,
+        ended_ns: Some(ended_ns),
+        ended: Ended::Exited(0),
+        ..Process::default()
+    };
+    let mark = |name: &str, time_ns, process| Mark { name: name.into(), time_ns, process };
+    let marks = vec![
+        mark("before", 1_000_000, None),
+        mark("loaded", 2_500_000, Some(0)),
+        mark("checked", 2_500_100, None),
+        mark("squeezed", 2_500_200, None),
+        mark("own", 2_800_000, Some(2)),
+        mark("after", 4_000_000, None),
+    ];
+    let tables = Tables {
+        stacks: vec![StackNode::default()],
+        processes: vec![
+            process(10, "sh", 0, 5_000_000),
+            process(11, "sh", 1_900_000, 2_000_000),
+            process(11, "tool", 2_000_000, 3_000_000),
+        ],
+        threads: vec![Thread { process: 2, ..Thread::default() }],
+        samples: vec![Sample { time_ns: 2_600_000, process: 2, resident_bytes: 3 << 20, ..Sample::default() }],
+        marks,
+        ..Tables::default()
+    };
+    let mut events: Vec<Event> = (0..100)
+        .map(|object| Event { op: Op::Alloc, object, size: 1_000, time_ns: 2_000_000 + object * 10_000, process: 2, ..Event::default() })
+        .collect();
+    events.insert(81, Event { op: Op::Mark, object: 4, time_ns: 2_800_000, process: 2, ..Event::default() });
+    let meta = Meta { program: "sh build.sh".into(), events: events.len() as u64, duration_ns: 5_000_000, ..Meta::default() };
+    Recorded { process: Some(2), ..analyse(meta, tables, &events) }
 }
 
 /// A recording without a single event.
@@ -104,7 +146,7 @@ fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
     let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors).expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
-    Recorded { meta, tables, profile, findings, replay: None }
+    Recorded { meta, tables, profile, findings, replay: None, process: None }
 }
 
 struct Generator {
@@ -286,6 +328,22 @@ fn usable(size: u64) -> u64 {
     ((size + 8).next_multiple_of(16) - 8).max(24)
 }
 
+const CAUTION: &str = "The program read a usable size 12 times, so its requests may depend on the allocator that it was recorded under.";
+
+fn compare(heap: &str, measure: Measure, value: f64, low: f64, high: f64, outcome: Outcome) -> Comparison {
+    Comparison {
+        heap: heap.into(),
+        baseline: "glibc".into(),
+        measure,
+        ratio: Estimate { value, low, high },
+        bootstrap: None,
+        p_value: None,
+        p_adjusted: None,
+        blocks: 11,
+        outcome,
+    }
+}
+
 fn results() -> Results {
     let heap = |name: &str, version: &str, scale: f64, ns: f64| {
         let curve = (0..60u64).map(|step| {
@@ -315,17 +373,6 @@ fn results() -> Results {
             failures: Vec::new(),
         }
     };
-    let compare = |heap: &str, measure, value, low, high, outcome| Comparison {
-        heap: heap.into(),
-        baseline: "glibc".into(),
-        measure,
-        ratio: Estimate { value, low, high },
-        bootstrap: None,
-        p_value: None,
-        p_adjusted: None,
-        blocks: 11,
-        outcome,
-    };
     let mut broken = HeapResult { heap: "lib:/opt/own.so".into(), ..HeapResult::default() };
     broken.failures.push(CellFailure { kind: "space".into(), block: 0, reason: "ended by signal 11 (SIGSEGV)".into() });
     Results {
@@ -351,8 +398,7 @@ fn results() -> Results {
             "jemalloc needs 29.4 % less time an event than glibc (95 % interval: 26.7 to 31.9 %).".into(),
             "mimalloc:purge_delay=0 needs 4.8 % less space at peak than glibc; no difference in time is shown.".into(),
         ],
-        cautions: vec![
-            "The program read a usable size 12 times, so its requests may depend on the allocator that it was recorded under.".into(),
-        ],
+        cautions: vec![CAUTION.into()],
+        earlier: None,
     }
 }
