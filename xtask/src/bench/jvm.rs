@@ -14,10 +14,10 @@ use std::time::Instant;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repetitions
-    #[arg(long, default_value_t = 7)]
+    #[arg(long, default_value_t = 7, value_parser = super::one_or_more)]
     reps: usize,
     /// The heaplab to measure [default: a release build of this tree]
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
 }
 

@@ -64,6 +64,16 @@ enum Benchmark {
     Child(measure::ChildArgs),
 }
 
+/// A number of repetitions. Checked with the command line, before anything is built.
+fn one_or_more(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|number| *number > 0).ok_or_else(|| "a whole number, 1 or more".into())
+}
+
+/// A file or folder that is read. It is looked for with the command line, before anything is built.
+fn existing(text: &str) -> Result<std::path::PathBuf, String> {
+    std::fs::metadata(text).map(|_| text.into()).map_err(|error| error.to_string())
+}
+
 /// Runs the benchmark that was named.
 pub fn run(args: Args) -> anyhow::Result<()> {
     match &args.benchmark {

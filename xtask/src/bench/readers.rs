@@ -10,7 +10,7 @@
 
 use super::measure::{Spread, Used, run as run_command};
 use super::programs::{self, Heaptrack};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -133,21 +133,18 @@ fn is_installed(reader: &Reader) -> bool {
 #[group(skip)]
 pub struct Args {
     /// Repetitions of reading a program's recording, in turns with heaptrack
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = super::one_or_more)]
     reps: usize,
     /// Times that the recorded program does its work
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 4, value_parser = super::one_or_more)]
     times: usize,
     /// The heaplab to record and report with [default: a release build of this tree]
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
 }
 
 /// Records the program twice, and runs and prints `readers` on what is left.
 pub fn bench(readers: &[Reader], args: &Args) -> Result<()> {
-    if args.reps == 0 {
-        bail!("--reps 0 measures nothing: 1 or more");
-    }
     let folder = tempfile::tempdir()?;
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let program = programs::sqlite(folder.path(), args.times)?;

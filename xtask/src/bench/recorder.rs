@@ -18,16 +18,16 @@ use std::process::{Command, Stdio};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Repetitions
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = super::one_or_more)]
     reps: usize,
     /// Only programs whose name contains this
     #[arg(long)]
     only: Option<String>,
     /// The heaplab to measure [default: a release build of this tree]
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
     /// A heaplab from before a change, measured in the same repetitions
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     before: Option<PathBuf>,
     /// Stack depths
     #[arg(long, value_delimiter = ',', default_values_t = [0, 16, 64])]
@@ -67,15 +67,16 @@ struct Run {
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
-    if args.reps == 0 {
-        bail!("--reps 0 measures nothing: 1 or more");
-    }
     let folder = tempfile::tempdir()?;
-    let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
     let [one, two] = programs::threads(folder.path())?;
     let mut programs = vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
+    let names: Vec<&str> = programs.iter().map(|program| program.name).collect();
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
+    if programs.is_empty() {
+        bail!("--only {}: no program is so called; there are {}", args.only.as_deref().unwrap_or_default(), names.join(", "));
+    }
+    let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let heaptrack = Heaptrack::find();
     let mut ways = vec![Way::Plain, Way::Floor(0), Way::Floor(1)];
     for (place, (_, flags)) in FLOORS.iter().enumerate() {

@@ -7,7 +7,7 @@ mod recorded;
 mod written;
 
 use super::{programs, release};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::generate::{Distribution, Generator};
 use heaplab_trace::import::{self, Options};
@@ -19,26 +19,24 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Bundles to write again besides
+    #[arg(value_parser = super::existing)]
     bundles: Vec<PathBuf>,
     /// Repetitions
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = super::one_or_more)]
     reps: usize,
     /// Times that the recorded program does its work
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, value_parser = super::one_or_more)]
     times: usize,
     /// Millions of events of the generated workload
     #[arg(long, default_value_t = 3)]
     millions: u64,
     /// The heaplab to record with [default: a release build of this tree]
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
 }
 
 /// Runs the benchmark.
 pub fn run(args: &Args) -> Result<()> {
-    if args.reps == 0 {
-        bail!("--reps 0 measures nothing: 1 or more");
-    }
     if release::again()? {
         return Ok(());
     }

@@ -1,6 +1,7 @@
 //! Time: one arena filled again and again, beside bumpalo; the recordings replayed.
 
-use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, Placed, words};
+use super::fresh::{fill_bumpalo, fill_elastic};
+use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, Placed};
 use super::workload::{Recording, Step, sizes};
 use anyhow::Result;
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
@@ -49,7 +50,8 @@ impl Ratio {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle one.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     values[values.len() / 2]
 }
@@ -91,22 +93,8 @@ pub fn touch(block: *mut u8, value: usize) {
     unsafe { block.cast::<usize>().write(value) };
 }
 
-#[inline(never)]
-fn fill_elastic(arena: &heaplab_elastic::Arena, sizes: &[u32]) {
-    for (nth, size) in sizes.iter().enumerate() {
-        touch(arena.allocate(words(*size as usize)).expect("memory").as_ptr(), nth);
-    }
-}
-
-#[inline(never)]
-fn fill_bumpalo(bump: &bumpalo::Bump, sizes: &[u32]) {
-    for (nth, size) in sizes.iter().enumerate() {
-        touch(bump.alloc_layout(words(*size as usize)).as_ptr(), nth);
-    }
-}
-
 /// ns an allocation of one pass over `sizes`, as often as makes a few milliseconds.
-fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
+pub fn timed(sizes: &[u32], passes: usize, mut pass: impl FnMut()) -> f64 {
     let start = cpu_ns();
     for _ in 0..passes {
         pass();
@@ -134,13 +122,13 @@ pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
             let mut one = || {
                 timed(&sizes, passes, || {
                     arena.reset();
-                    fill_elastic(black_box(&arena), &sizes);
+                    fill_elastic::<0>(black_box(&arena), &sizes);
                 })
             };
             let mut other = || {
                 timed(&sizes, passes, || {
                     bump.reset();
-                    fill_bumpalo(black_box(&bump), &sizes);
+                    fill_bumpalo::<0>(black_box(&bump), &sizes);
                 })
             };
             // Who is first changes, so that what one leaves in the caches serves both alike.
@@ -161,46 +149,8 @@ pub fn reuse(count: usize, repetitions: usize) -> Result<Ratio> {
     Ok(Ratio::of(&pairs))
 }
 
-/// A new arena each time, on memory that the kernel has to give first, beside a new `Bump`.
-pub fn fresh(count: usize, huge_pages: bool, repetitions: usize) -> Result<Ratio> {
-    let sizes = sizes(count, usize::MAX, 7)?;
-    let space = Space::new(Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() })?;
-    let mut pairs = Vec::new();
-    for repetition in 0..repetitions {
-        let ours = || -> Result<f64> {
-            let mut arena = None;
-            let ns = timed(&sizes, 1, || {
-                let fresh = space.arena(Growth::LARGE).expect("memory");
-                fill_elastic(black_box(&fresh), &sizes);
-                arena = Some(fresh);
-            });
-            drop(arena);
-            space.trim()?;
-            Ok(ns)
-        };
-        let peer = || {
-            let mut bump = None;
-            let ns = timed(&sizes, 1, || {
-                let fresh = bumpalo::Bump::new();
-                fill_bumpalo(black_box(&fresh), &sizes);
-                bump = Some(fresh);
-            });
-            drop(bump);
-            super::peers::trim_system();
-            ns
-        };
-        pairs.push(if repetition % 2 == 0 {
-            (ours()?, peer())
-        } else {
-            let peer = peer();
-            (ours()?, peer)
-        });
-    }
-    Ok(Ratio::of(&pairs))
-}
-
 /// Page faults of this thread so far.
-fn faults() -> i64 {
+pub fn faults() -> i64 {
     // SAFETY: a rusage of zeros is valid, and the call fills it.
     unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -209,25 +159,30 @@ fn faults() -> i64 {
     }
 }
 
-/// CPU time of the first touch of a page of the basic size, ns: the least of five rounds over 32 MB.
-pub fn first_touch_ns() -> Result<f64> {
-    const BYTES: usize = 32 << 20;
-    let mut least = f64::INFINITY;
-    for _ in 0..5 {
-        let mut memory = memmap2::MmapMut::map_anon(BYTES)?;
-        memory.advise(memmap2::Advice::NoHugePage)?;
-        let (page, start) = (super::drops::PAGE_BYTES, cpu_ns());
-        for at in (0..BYTES).step_by(page) {
-            memory[at] = 1;
-        }
-        black_box(&memory);
-        least = least.min((cpu_ns() - start) as f64 / (BYTES / page) as f64);
-    }
-    Ok(least)
+/// How often somebody waited for the kernel while it moved pages to make a huge one, or got none, on the whole machine since it runs; 0
+/// where the kernel does not say.
+fn stalls() -> u64 {
+    let text = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let counters = text.lines().filter_map(|line| line.split_once(' '));
+    let wanted = counters.filter(|(name, _)| ["compact_stall", "thp_fault_fallback"].contains(name));
+    wanted.filter_map(|(_, count)| count.parse::<u64>().ok()).sum()
 }
 
-/// Replays a recording; every block's first word is written. ns an event, and page faults.
-fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) -> (f64, i64) {
+/// What one replay took.
+#[derive(Clone, Copy, Debug, Default, serde::Serialize, serde::Deserialize)]
+pub struct Replayed {
+    /// ns an event.
+    ns: f64,
+    /// Page faults.
+    faults: i64,
+    /// What [`stalls`] counted meanwhile.
+    stalls: u64,
+}
+
+/// Replays a recording; every block's first word is written.
+#[inline(never)]
+fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) -> Replayed {
+    let stalls_before = stalls();
     let (start, before) = (cpu_ns(), faults());
     let mut born = 0;
     for step in &recording.steps {
@@ -250,6 +205,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
     }
     let ns = (cpu_ns() - start) as f64 / recording.steps.len() as f64;
     let faults = faults() - before;
+    let stalls = stalls().saturating_sub(stalls_before);
     // What outlives the recording is not part of it.
     let ended: std::collections::HashSet<u32> =
         recording.steps.iter().filter_map(|step| if let Step::End(arena) = step { Some(*arena) } else { None }).collect();
@@ -260,7 +216,7 @@ fn replay<P: Peer>(peer: &mut P, recording: &Recording, blocks: &mut [*mut u8]) 
             end(peer, recording, blocks, *arena);
         }
     }
-    (ns, faults)
+    Replayed { ns, faults, stalls }
 }
 
 fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: u32) {
@@ -277,12 +233,18 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
 pub const FAST: &str = "elastic in huge pages kept until trim";
 /// Ours as it is by default, giving memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
+/// The same where as much may stay as churn's next cycle needs: what is given back at a death and needed again costs two calls of the kernel.
+const KEEPING: &str = "elastic by default but keeping 16 MB";
+const KEPT_BYTES: usize = 16 << 20;
 /// The same in pages of the basic size, each of which the kernel has to give.
 pub const SMALL_PAGES: &str = "elastic in small pages kept until trim";
 
 /// The driver alone, and how much it counts through: about what churn has live at its peak.
 pub const COUNTING: &str = "a pointer that counts up through resident memory";
 const COUNTED_BYTES: usize = 18 << 20;
+
+/// The driver's loop and nothing else: every block is the same one.
+pub const DRIVER: &str = "the driver alone";
 
 /// What is left where an arena costs nothing: the driver's loop, the kernel's pages, and the writes into blocks that lie where ours lie.
 pub const PLACED: &str = "no allocator and each block where elastic had it in fresh huge pages";
@@ -293,10 +255,23 @@ const PLACED_SMALL_PAGES: &str = "no allocator and each block where elastic had 
 pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
 
 /// What a recording is replayed on.
-const REPLAYED: [&str; 10] =
-    [FAST, "mimalloc", DEFAULT, SMALL_PAGES, "glibc", "bumpalo", COUNTING, MIMALLOC_SMALL_PAGES, PLACED, PLACED_SMALL_PAGES];
+const REPLAYED: [&str; 12] = [
+    FAST,
+    "mimalloc",
+    DEFAULT,
+    SMALL_PAGES,
+    "glibc",
+    "bumpalo",
+    COUNTING,
+    MIMALLOC_SMALL_PAGES,
+    PLACED,
+    PLACED_SMALL_PAGES,
+    DRIVER,
+    KEEPING,
+];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 12] = [(0, 1), (8, 1), (0, 8), (2, 1), (3, 1), (3, 7), (9, 7), (3, 9), (0, 2), (0, 4), (0, 5), (6, 1)];
+const COMPARED: [(usize, usize); 15] =
+    [(0, 1), (8, 1), (0, 8), (2, 1), (3, 1), (3, 7), (9, 7), (3, 9), (0, 2), (0, 4), (0, 5), (6, 1), (10, 1), (11, 7), (11, 2)];
 
 /// Replays of one recording, each in a fresh process.
 pub struct Replays {
@@ -310,18 +285,41 @@ pub struct Replays {
     pub faults: (i64, i64),
 }
 
-/// Replays one recording on everything in [`REPLAYED`].
+/// A replay that waited for huge pages is run again, this often at most: moving other processes' pages takes ten times what a replay does,
+/// and falls to whoever comes when free memory is in pieces.
+const TRIES: usize = 6;
+
+/// One replay in a fresh process, and whether it waited for huge pages even so.
+fn undisturbed(heap: &str, name: &str) -> Result<(Replayed, bool)> {
+    let mut replayed = Replayed::default();
+    for _ in 0..TRIES {
+        replayed = super::space::in_child(&format!("replay,{heap},{name}"))?;
+        if replayed.stalls == 0 {
+            return Ok((replayed, false));
+        }
+    }
+    Ok((replayed, true))
+}
+
+/// Replays one recording on everything in [`REPLAYED`]. The order turns round each time, because who follows a heap gets the pages that it
+/// left, and those may still be in the cache.
 pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
-    let mut faults = [0; REPLAYED.len()];
+    let (mut faults, mut disturbed) = ([0; REPLAYED.len()], 0);
     let mut pairs: [Vec<(f64, f64)>; COMPARED.len()] = Default::default();
-    for _ in 0..repetitions {
+    for repetition in 0..repetitions {
         let mut ns = [0.0; REPLAYED.len()];
-        for ((ns, faults), heap) in ns.iter_mut().zip(&mut faults).zip(REPLAYED) {
-            (*ns, *faults) = super::space::in_child(&format!("replay,{heap},{name}"))?;
+        for nth in 0..REPLAYED.len() {
+            let heap = if repetition % 2 == 0 { nth } else { REPLAYED.len() - 1 - nth };
+            let (replayed, waited) = undisturbed(REPLAYED[heap], name)?;
+            (ns[heap], faults[heap]) = (replayed.ns, replayed.faults);
+            disturbed += usize::from(waited);
         }
         for (pairs, (ours, peer)) in pairs.iter_mut().zip(COMPARED) {
             pairs.push((ns[ours], ns[peer]));
         }
+    }
+    if disturbed > 0 {
+        println!("      {disturbed} of {} replays of {name} waited for huge pages {TRIES} times", repetitions * REPLAYED.len());
     }
     let compared = COMPARED.iter().zip(&pairs);
     let one = |(&(ours, peer), pairs): (&(usize, usize), &Vec<(f64, f64)>)| Replays {
@@ -333,11 +331,28 @@ pub fn replays(name: &str, repetitions: usize) -> Result<Vec<Replays>> {
     Ok(compared.map(one).collect())
 }
 
-/// The other side of [`replays`]: one replay on memory that nothing has touched.
-pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
+/// Has this much of the machine's free memory be there, in whole huge pages: a virtual machine's host takes back what was free for a while,
+/// and giving it again, or moving pages to make a huge one, takes ten times what a replay does. What is freed last is given next.
+fn have_memory_ready(bytes: usize) -> Result<()> {
+    let mut memory = memmap2::MmapMut::map_anon(bytes)?;
+    memory.advise(memmap2::Advice::HugePage)?;
+    for at in (0..bytes).step_by(super::drops::PAGE_BYTES) {
+        memory[at] = 1;
+    }
+    black_box(&memory);
+    Ok(())
+}
+
+/// More than any heap takes for what a recording asks for in all.
+const READY_SHARE: usize = 2;
+
+/// The other side of [`replays`]: one replay on memory that this process has not touched.
+pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
     let recording = super::workload::recording(name, true)?;
-    // The driver's own table is not what is measured.
+    have_memory_ready(READY_SHARE * recording.blocks.iter().map(|(_, bytes)| *bytes as usize).sum::<usize>())?;
+    // The driver's own tables are not what is measured.
     let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
+    replay(&mut Counting::through(0), &recording, &mut blocks);
     Ok(match heap {
         FAST => replay(&mut Elastic::fast(Growth::FAST), &recording, &mut blocks),
         SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
@@ -355,6 +370,11 @@ pub fn replay_child(heap: &str, name: &str) -> Result<(f64, i64)> {
             replay(&mut Placed::like(&blocks, huge_pages)?, &recording, &mut blocks.clone())
         }
         COUNTING => replay(&mut Counting::through(COUNTED_BYTES), &recording, &mut blocks),
+        DRIVER => replay(&mut Counting::through(0), &recording, &mut blocks),
+        KEEPING => {
+            let reclaim = Reclaim::AtReturn { keep_bytes: KEPT_BYTES };
+            replay(&mut Elastic::new(Growth::STANDARD, reclaim), &recording, &mut blocks)
+        }
         DEFAULT => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::default()), &recording, &mut blocks),
         _ => anyhow::bail!("replay on {heap}: expected one of {REPLAYED:?}"),
     })

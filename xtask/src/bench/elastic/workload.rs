@@ -91,8 +91,11 @@ pub struct Recording {
     pub arenas: usize,
 }
 
-/// Reads a recording, with or without its class arenas.
+/// Reads a recording of this repository, with or without its class arenas; or a bundle, given by its folder, with all of them.
 pub fn recording(name: &str, class: bool) -> Result<Recording> {
+    if Path::new(name).join("meta.json").exists() {
+        return super::bundle::read(Path::new(name));
+    }
     let path = folder().join(format!("{name}.trace.gz"));
     let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
     let mut text = String::new();

@@ -25,13 +25,13 @@ pub struct Args {
     #[arg(long, default_value_t = 10)]
     millions: u64,
     /// Repetitions of each figure
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..))]
     repetitions: u32,
     /// Replay this recording [default: traces/sqlite-workload.sql in sqlite3, recorded for the purpose]
-    #[arg(long, value_name = "BUNDLE")]
+    #[arg(long, value_name = "BUNDLE", value_parser = super::existing)]
     bundle: Option<PathBuf>,
     /// The heaplab to record with [default: a release build of this tree]
-    #[arg(long)]
+    #[arg(long, value_parser = super::existing)]
     heaplab: Option<PathBuf>,
     #[command(flatten)]
     peers: peers::Args,

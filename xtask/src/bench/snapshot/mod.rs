@@ -1,11 +1,13 @@
 //! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute everything that its summary shows, beside other
-//! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures.
+//! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures. With `--program` the command line
+//! opens that file, of any size.
 //!
 //! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Before each, as much memory as
 //! the largest needs is touched, by another process, and given back when the measured one has mapped its file, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
 //! is all that is resident.
 
 mod ladder;
+mod large;
 mod one;
 mod peers;
 mod prepare;
@@ -22,6 +24,7 @@ use std::process::{Command, Stdio};
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// A heap snapshot; studies/heap-snapshots/programs makes large ones
+    #[arg(value_parser = super::existing)]
     file: PathBuf,
     /// Also a file of that many copies under one root, written beside the snapshot and removed again
     #[arg(long)]
@@ -30,7 +33,7 @@ pub struct Args {
     #[arg(long)]
     ladder: Option<PathBuf>,
     /// Times each measurement is repeated
-    #[arg(long, default_value_t = 5)]
+    #[arg(long, default_value_t = 5, value_parser = super::one_or_more)]
     reps: usize,
     /// Another program to run on the file: devtools, memlab, v8-heap-parser, dinfuehr, or all of them, where studies/heap-snapshots/README.md says to install
     /// them; or `NAME=COMMAND ARGUMENT...`, `{}` for the file
@@ -39,6 +42,10 @@ pub struct Args {
     /// Times other programs are run; as often as ours if not given
     #[arg(long)]
     peer_reps: Option<usize>,
+    /// No measurements: this heaplab opens the ladder file, as a process, and every figure of its summary is checked. `--copies 10` of a file of 436 MB is
+    /// one beyond 4 GB
+    #[arg(long, value_name = "HEAPLAB", requires = "copies", value_parser = super::existing)]
+    program: Option<PathBuf>,
     /// Measure one thing in this process, when the input ends, and print it as JSON
     #[arg(long, hide = true)]
     one: Option<One>,
@@ -59,6 +66,10 @@ pub fn run(args: &Args) -> Result<()> {
     }
     if release::again()? {
         return Ok(());
+    }
+    if let (Some(program), Some(copies)) = (&args.program, args.copies) {
+        let ladder = args.ladder.clone().unwrap_or_else(|| args.file.with_extension("ladder"));
+        return large::run(program, &args.file, &ladder, copies);
     }
     let peers = &peers::find(&args.peer)?;
     let Some(copies) = args.copies else {
