@@ -1,16 +1,36 @@
 //! What of a recording to look at: which process (`--process`), and which moment (`--at`). One way to say it for all commands.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use heaplab_findings::words;
 use heaplab_profile::{At, process_peaks};
 use heaplab_trace::{
     TraceError,
     bundle::{Bundle, Selection},
-    tables::{Mark, Process, Tables},
+    tables::{Mark, Process, Tables, process_label, recorded_first},
 };
+use std::path::Path;
 
 /// Choices that a message lists.
 const CHOICES_MAX: usize = 30;
+
+/// The recording at `path`.
+///
+/// # Errors
+/// It is not there (the message says what to do where its recording was not finished), or it is no bundle.
+pub fn open(path: &Path) -> Result<Bundle> {
+    if path.exists() {
+        return Ok(Bundle::open(path)?);
+    }
+    let spool = heaplab_record::mark::spool_of(path);
+    let shown = path.display();
+    if !spool.exists() {
+        bail!("{shown}: there is no such recording (No such file or directory)");
+    }
+    if heaplab_record::control::is_running(&spool) {
+        bail!("{shown} is still being recorded: it is there when its program has ended");
+    }
+    bail!("{shown}: its recording was not finished; `heaplab recover {}` makes {shown} of what is there", spool.display());
+}
 
 /// The events of the process that `wanted` names: a pid, the name of its program, or `all`. Without a wish, the process
 /// with the largest peak of live bytes. A process that became other programs is one of several of its pid: `PID#2` is the second.
@@ -32,15 +52,17 @@ pub fn process(bundle: &Bundle, wanted: Option<&str>) -> Result<Selection> {
     let rows = processes_called(processes, wanted);
     match rows[..] {
         [row] => Ok(Selection { process: Some(row as u32) }),
-        [] => bail!("no process is called {wanted:?}; there are: {}", process_choices(processes, 0..processes.len())),
-        _ => bail!("{} processes are called {wanted:?}; choose one of: {}", rows.len(), process_choices(processes, rows.iter().copied())),
+        [] => misasked!("no process is called {wanted:?}; there are: {}", process_choices(processes, 0..processes.len())),
+        _ => {
+            misasked!("{} processes are called {wanted:?}; choose one of: {}", rows.len(), process_choices(processes, rows.iter().copied()))
+        }
     }
 }
 
 /// The rows that `wanted` may mean: a pid, a program's name, or the n-th of these where it ends in `#n`.
 fn processes_called(processes: &[Process], wanted: &str) -> Vec<usize> {
     let pid = wanted.parse::<u32>().ok();
-    let rows = recorded_first(processes, |process| Some(process.pid) == pid || program_name(process) == wanted);
+    let rows = recorded_first(processes, |process| Some(process.pid) == pid || process.program_name() == wanted);
     if !rows.is_empty() {
         return rows;
     }
@@ -51,29 +73,9 @@ fn processes_called(processes: &[Process], wanted: &str) -> Vec<usize> {
     nth.into_iter().collect()
 }
 
-/// The rows that are so; those of which nothing was recorded only where there are no others.
-fn recorded_first(processes: &[Process], is_so: impl Fn(&Process) -> bool) -> Vec<usize> {
-    let rows = |refused: bool| -> Vec<usize> {
-        let fits = |(_, process): &(usize, &Process)| process.refused.is_some() == refused && is_so(process);
-        processes.iter().enumerate().filter(fits).map(|(row, _)| row).collect()
-    };
-    let recorded = rows(false);
-    if recorded.is_empty() { rows(true) } else { recorded }
-}
-
-/// What `--process` takes for this process alone: its pid, or `PID#2` where that pid ran several programs.
-pub fn process_label(processes: &[Process], row: usize) -> String {
-    let pid = processes[row].pid;
-    let rows = recorded_first(processes, |process| process.pid == pid);
-    match rows.iter().position(|other| *other == row) {
-        Some(before) if rows.len() > 1 => format!("{pid}#{}", before + 1),
-        _ => pid.to_string(),
-    }
-}
-
 fn process_choices(processes: &[Process], rows: impl ExactSizeIterator<Item = usize>) -> String {
     let more = rows.len().saturating_sub(CHOICES_MAX);
-    let shown = rows.take(CHOICES_MAX).map(|row| format!("{} {}", process_label(processes, row), program_name(&processes[row])));
+    let shown = rows.take(CHOICES_MAX).map(|row| format!("{} {}", process_label(processes, row), processes[row].program_name()));
     let shown = shown.collect::<Vec<_>>().join(", ");
     if more == 0 { shown } else { format!("{shown} and {more} more") }
 }
@@ -85,11 +87,6 @@ pub fn of_recording(bundle: &Bundle) -> impl FnOnce(TraceError) -> TraceError {
         TraceError::Order { row, what, .. } => TraceError::Order { path, row, what },
         other => other,
     }
-}
-
-/// The last part of the path of a process's program.
-pub fn program_name(process: &Process) -> &str {
-    process.executable.rsplit('/').next().unwrap_or(&process.executable)
 }
 
 /// A moment of a recording.
@@ -122,9 +119,10 @@ pub fn moment(tables: &Tables, selection: Selection, text: &str) -> Result<Momen
     }
     let marks: Vec<String> = (0..tables.marks.len()).map(|row| mark_label(tables, row)).collect();
     let marks = if marks.is_empty() { "this recording has no marks".into() } else { format!("the marks are: {}", marks.join(", ")) };
-    let time = nanoseconds(text)
-        .with_context(|| format!("{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"))?;
-    Ok(Moment::At(At::Time(time)))
+    match nanoseconds(text) {
+        Some(time_ns) => Ok(Moment::At(At::Time(time_ns))),
+        None => misasked!("{text:?} is no moment: write peak, end, a mark, or a time such as 1.5s or 300ms ({marks})"),
+    }
 }
 
 /// The mark of that name, or the n-th of it where `text` ends in `#n`.

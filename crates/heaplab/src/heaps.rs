@@ -1,17 +1,19 @@
 //! The table of heap names: one `match` from a name to a heap of a family, and the driver compiled for it.
 
-use anyhow::{Context, Result, bail};
+use crate::output::Misasked;
+use anyhow::{Context, Result};
 use heaplab_arena::{
     bump::Bumps,
     elastic,
     elastic::{Alone, Elastic},
+    spec as arena,
 };
 use heaplab_experiment::HeapCell;
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::old::{Heap11, Options11};
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::{self as metaspace, Generation};
-use heaplab_replay::{CellKind, CellReport, CellRequest, cell};
+use heaplab_replay::{CellKind, CellReport, CellRequest, RETURNED_NULL, cell};
 use heaplab_system::{
     HEAPS, Kind, Malloc, Spec, SpecError, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null,
 };
@@ -20,7 +22,7 @@ use serde::Serialize;
 use std::fmt;
 use std::path::Path;
 
-/// Space cells of a heap whose space depends on time: enough to show by how much.
+/// Space cells of a heap whose space depends on time, and of all with threads, whose order differs from run to run: enough to show by how much.
 const SPACE_CELLS: u32 = 3;
 
 /// How the metaspace family is named.
@@ -28,21 +30,42 @@ const METASPACE: &str = "metaspace:";
 /// The C library's malloc by another name, for workloads with arenas: each block is freed when its arena dies.
 const MALLOC: &str = "malloc";
 
-/// An arena library.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ArenaLibrary {
-    /// heaplab's own.
-    Elastic,
-    /// bumpalo.
-    Bump,
+/// heaplab's own elastic arenas, by name.
+const ELASTIC: &str = "elastic";
+/// bumpalo, by name.
+const BUMP: &str = "bump";
+
+/// The arena libraries with what each is, in a line.
+const ARENAS: [(&str, &str); 2] = [
+    (ELASTIC, "heaplab's elastic arenas: one space, each arena of the workload an arena in it"),
+    (BUMP, "bumpalo: each arena of the workload a Bump of its own, dropped whole"),
+];
+
+/// How parameters follow a heap's name.
+pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE; a metaspace's follow its JDK and a comma: \
+                          metaspace:JDK,PARAMETER=VALUE.";
+
+/// A heap with parameters as it is named on the command line, by the heap's name alone.
+fn example(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "glibc" | MALLOC => "glibc:arena_max=1,mmap_threshold=65536",
+        "jemalloc" => "jemalloc:narenas=1,dirty_decay_ms=0",
+        "mimalloc" => "mimalloc:purge_delay=0,allow_thp=false",
+        "lib" => "lib:/opt/libmine.so,NAME=VALUE",
+        "metaspace:jdk11" => "metaspace:jdk11,limit=64m",
+        "metaspace:jdk16" => "metaspace:jdk16,reclaim=aggressive",
+        "metaspace:jdk18" => "metaspace:jdk18,limit=64m",
+        _ if name.starts_with(METASPACE) => "metaspace:jdk17,reclaim=aggressive,limit=64m",
+        ELASTIC => "elastic:growth=fast,reclaim=trim,huge_pages=true",
+        _ => return None,
+    })
 }
 
-impl ArenaLibrary {
-    /// Every one, with its name and what it is, in a line.
-    pub const ALL: [(ArenaLibrary, &'static str, &'static str); 2] = [
-        (ArenaLibrary::Elastic, "elastic", "heaplab's elastic arenas: one space, each arena of the workload an arena in it"),
-        (ArenaLibrary::Bump, "bump", "bumpalo: each arena of the workload a Bump of its own, dropped whole"),
-    ];
+/// The name before any parameter: `metaspace:jdk17` of `metaspace:jdk17:reclaim=none`.
+fn bare(text: &str) -> &str {
+    let from = if text.starts_with(METASPACE) { METASPACE.len() } else { 0 };
+    let end = text[from..].find([':', ',']).map_or(text.len(), |end| from + end);
+    &text[..end]
 }
 
 /// A heap of any family, with its parameters, as asked for.
@@ -52,27 +75,56 @@ pub enum Heap {
     System(Spec),
     /// HotSpot's metaspace.
     Metaspace(metaspace::Spec),
-    /// An arena library.
-    Arena(ArenaLibrary),
+    /// Elastic arenas.
+    Elastic(arena::Spec),
+    /// bumpalo.
+    Bump,
 }
 
 impl Heap {
     /// Parses a name with its parameters.
     pub fn parse(text: &str) -> Result<Heap> {
-        if let Some(rest) = text.strip_prefix(METASPACE) {
-            return Ok(Heap::Metaspace(metaspace::Spec::parse(rest)?));
+        Heap::parse_exact(text).map_err(|error| match example(bare(text)) {
+            Some(example) if text != bare(text) => Misasked(format!("{error:#}; for example {example}")).into(),
+            _ => error,
+        })
+    }
+
+    fn parse_exact(text: &str) -> Result<Heap> {
+        let name = bare(text);
+        let rest = &text[name.len()..];
+        if let Some(jdk) = name.strip_prefix(METASPACE) {
+            if Generation::ALL.iter().any(|(_, known, _)| *known == jdk) && rest.starts_with(':') {
+                misasked!("{text}: the parameters of {name} follow a comma");
+            }
+            return Ok(Heap::Metaspace(metaspace::Spec::parse(&text[METASPACE.len()..])?));
         }
-        if let Some((library, _, _)) = ArenaLibrary::ALL.iter().find(|(_, name, _)| *name == text) {
-            return Ok(Heap::Arena(*library));
+        let is_known = HEAPS.iter().any(|heap| heap.name == name) || [MALLOC, ELASTIC, BUMP].contains(&name);
+        if is_known && rest.starts_with(',') {
+            misasked!("{text}: the parameters of {name} follow a colon");
+        }
+        match name {
+            ELASTIC => return Ok(Heap::Elastic(arena::Spec::parse(rest.trim_start_matches(':'))?)),
+            BUMP if rest.is_empty() => return Ok(Heap::Bump),
+            BUMP => misasked!("{text}: {BUMP} has no parameters"),
+            _ => {}
         }
         match Spec::parse(if text == MALLOC { "glibc" } else { text }) {
             Ok(spec) => Ok(Heap::System(spec)),
             Err(SpecError::Name { name, known }) => {
-                let arenas = ArenaLibrary::ALL.map(|(_, name, _)| name).join(", ");
-                let known = format!("{known}, {METASPACE}JDK, {arenas}");
+                let known = format!("{known}, {METASPACE}JDK, {}", ARENAS.map(|(name, _)| name).join(", "));
                 Err(SpecError::Name { name, known }.into())
             }
             Err(error) => Err(error.into()),
+        }
+    }
+
+    /// The limit it was given, as it is named on the command line.
+    fn limit(&self) -> Option<String> {
+        match self {
+            Heap::Metaspace(spec) => spec.to_string().split(',').find(|piece| piece.starts_with("limit=")).map(str::to_owned),
+            Heap::Elastic(spec) => spec.limit().map(|limit| format!("limit={limit}")),
+            Heap::System(_) | Heap::Bump => None,
         }
     }
 
@@ -80,7 +132,7 @@ impl Heap {
     pub fn library(&self) -> Option<&Path> {
         match self {
             Heap::System(spec) => spec.path.as_deref().map(Path::new),
-            Heap::Metaspace(_) | Heap::Arena(_) => None,
+            Heap::Metaspace(_) | Heap::Elastic(_) | Heap::Bump => None,
         }
     }
 }
@@ -90,10 +142,9 @@ impl fmt::Display for Heap {
         match self {
             Heap::System(spec) => spec.fmt(f),
             Heap::Metaspace(spec) => write!(f, "{METASPACE}{spec}"),
-            Heap::Arena(library) => {
-                let name = ArenaLibrary::ALL.iter().find(|(known, _, _)| known == library).map_or("", |(_, name, _)| name);
-                f.write_str(name)
-            }
+            Heap::Elastic(spec) if *spec == arena::Spec::default() => f.write_str(ELASTIC),
+            Heap::Elastic(spec) => write!(f, "{ELASTIC}:{spec}"),
+            Heap::Bump => f.write_str(BUMP),
         }
     }
 }
@@ -109,6 +160,8 @@ pub struct Row {
     pub argument: Option<&'static str>,
     /// Its parameters.
     pub parameters: Vec<ParameterRow>,
+    /// It with some of them, as on the command line.
+    pub example: Option<&'static str>,
     /// Why its space differs from run to run, where it does.
     pub space_depends_on_time: Option<&'static str>,
     /// What it says of itself.
@@ -128,6 +181,13 @@ pub struct ParameterRow {
     pub help: &'static str,
 }
 
+impl ParameterRow {
+    fn of(parameter: &heaplab_heap::Parameter) -> ParameterRow {
+        let heaplab_heap::Parameter { name, takes, default, help } = *parameter;
+        ParameterRow { name, takes: takes.into(), default, help }
+    }
+}
+
 /// Every heap there is.
 pub fn table() -> Vec<Row> {
     let system = HEAPS.iter().map(|heap| {
@@ -142,23 +202,23 @@ pub fn table() -> Vec<Row> {
             summary: heap.summary,
             argument: heap.argument,
             parameters: parameters.collect(),
+            example: example(heap.name),
             space_depends_on_time: heap.space_depends_on_time,
             version: version(heap.kind),
         }
     });
-    let plain =
-        |name: String, summary| Row { name, summary, argument: None, parameters: Vec::new(), space_depends_on_time: None, version: None };
+    let plain = |name: String, summary| {
+        let example = example(&name);
+        Row { name, summary, argument: None, parameters: Vec::new(), example, space_depends_on_time: None, version: None }
+    };
     let generations = Generation::ALL.iter().map(|(generation, name, summary)| {
         let parameters = metaspace::PARAMETERS.iter().filter(|parameter| *generation != Generation::Jdk11 || parameter.name != "reclaim");
-        let rows = parameters.map(|parameter| ParameterRow {
-            name: parameter.name,
-            takes: parameter.takes.into(),
-            default: parameter.default,
-            help: parameter.help,
-        });
-        Row { parameters: rows.collect(), ..plain(format!("{METASPACE}{name}"), summary) }
+        Row { parameters: parameters.map(ParameterRow::of).collect(), ..plain(format!("{METASPACE}{name}"), summary) }
     });
-    let arenas = ArenaLibrary::ALL.iter().map(|(_, name, summary)| plain((*name).into(), summary));
+    let arenas = ARENAS.map(|(name, summary)| {
+        let parameters = if name == ELASTIC { arena::PARAMETERS.iter().map(ParameterRow::of).collect() } else { Vec::new() };
+        Row { parameters, ..plain(name.into(), summary) }
+    });
     system.chain(generations).chain(arenas).collect()
 }
 
@@ -184,30 +244,34 @@ pub fn parse_list(list: &str) -> Result<Vec<Heap>> {
     let heaps: Vec<Heap> = names.iter().map(|name| Heap::parse(name)).collect::<Result<_, _>>()?;
     for (index, heap) in heaps.iter().enumerate() {
         if matches!(heap, Heap::System(spec) if spec.kind == Kind::Null) {
-            bail!("the null heap is measured with every experiment and is not compared with a heap; leave it out");
+            misasked!("the null heap is measured with every experiment and is not compared with a heap; leave it out");
         }
         if heaps[..index].contains(heap) {
-            bail!("{heap} is named twice");
+            misasked!("{heap} is named twice");
         }
     }
     if heaps.is_empty() {
-        bail!("no heap is named; for example --on glibc,jemalloc");
+        misasked!("no heap is named; for example --on glibc,jemalloc");
     }
     Ok(heaps)
 }
 
-/// Names of the heaps that need nothing but this binary.
-pub fn built_in() -> Vec<&'static str> {
-    HEAPS.iter().filter(|heap| heap.kind != Kind::Null && heap.argument.is_none()).map(|heap| heap.name).collect()
+/// Names of the heaps that need nothing but this binary: every malloc, then the arena libraries, then the metaspaces.
+pub fn built_in() -> Vec<String> {
+    let system = HEAPS.iter().filter(|heap| heap.kind != Kind::Null && heap.argument.is_none()).map(|heap| heap.name.to_owned());
+    let arenas = ARENAS.map(|(name, _)| name.to_owned());
+    let metaspaces = Generation::ALL.map(|(_, name, _)| format!("{METASPACE}{name}"));
+    system.chain(arenas).chain(metaspaces).collect()
 }
 
-/// A heap as a cell of an experiment.
-pub fn cell(heap: &Heap) -> HeapCell {
+/// A heap as a cell of an experiment, which runs `threads` at once or one.
+pub fn cell(heap: &Heap, threads: bool) -> HeapCell {
     let (environment, depends_on_time) = match heap {
         Heap::System(spec) => (spec.environment(), spec.heap().space_depends_on_time.is_some()),
-        Heap::Metaspace(_) | Heap::Arena(_) => (Vec::new(), false),
+        Heap::Elastic(spec) => (Vec::new(), spec.depends_on_time()),
+        Heap::Metaspace(_) | Heap::Bump => (Vec::new(), false),
     };
-    HeapCell { name: heap.to_string(), environment, space_cells: if depends_on_time { SPACE_CELLS } else { 1 } }
+    HeapCell { name: heap.to_string(), environment, space_cells: if depends_on_time || threads { SPACE_CELLS } else { 1 } }
 }
 
 /// Loads a library as the cells of `lib:` do.
@@ -228,18 +292,29 @@ pub fn serve(request: &CellRequest) -> Result<CellReport> {
     if request.kind == CellKind::Canary {
         return Ok(cell::run(null(&program)?, String::new, &program, request));
     }
-    match Heap::parse(&request.heap)? {
-        Heap::System(spec) => serve_system(&spec, &program, request),
-        Heap::Metaspace(spec) => serve_metaspace(&spec, &program, request),
-        Heap::Arena(ArenaLibrary::Bump) => Ok(cell::run(Bumps::default(), || "bumpalo 3".into(), &program, request)),
-        Heap::Arena(ArenaLibrary::Elastic) => {
-            let growth = program.facts().regions().map(|region| elastic::growth(&region.growth_policy)).collect();
-            let options = heaplab_elastic::Options::default();
-            let heap = Elastic::knowing(options, growth, dying_alone(&program));
-            let version = || format!("elastic {}", env!("CARGO_PKG_VERSION"));
-            Ok(cell::run(heap.context("no address space for elastic arenas")?, version, &program, request))
+    let heap = Heap::parse(&request.heap)?;
+    let report = match &heap {
+        Heap::System(spec) => serve_system(spec, &program, request),
+        Heap::Metaspace(spec) => serve_metaspace(spec, &program, request),
+        Heap::Bump => Ok(cell::run(Bumps::default(), || "bumpalo 3".into(), &program, request)),
+        Heap::Elastic(spec) => serve_elastic(spec, &program, request),
+    };
+    Ok(match (report?, heap.limit()) {
+        (CellReport::Failed { reason }, Some(limit)) if reason.contains(RETURNED_NULL) => {
+            CellReport::Failed { reason: format!("{reason}: it was given {limit}, and the workload may need more") }
         }
-    }
+        (report, _) => report,
+    })
+}
+
+fn serve_elastic(spec: &arena::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {
+    let growth = program.facts().regions().map(|region| spec.growth().unwrap_or_else(|| elastic::growth(&region.growth_policy))).collect();
+    let heap = Elastic::knowing(spec.options(), growth, dying_alone(program)).context("no address space for elastic arenas")?;
+    let heap = match spec.growth() {
+        Some(growth) => heap.growing(growth),
+        None => heap,
+    };
+    Ok(cell::run(heap, || format!("elastic {}", env!("CARGO_PKG_VERSION")), program, request))
 }
 
 /// The births whose blocks die before their arenas, are reallocated, or asked for their sizes.
@@ -308,12 +383,18 @@ mod tests {
             ["jemalloc:narenas=1,dirty_decay_ms=0", "glibc:arena_max=1", "lib:/a/libx.so,CONF=a:b"]
         );
         assert_eq!(
-            names("metaspace:jdk17,reclaim=aggressive,elastic,malloc,bump,metaspace:jdk11"),
-            ["metaspace:jdk17,reclaim=aggressive", "elastic", "glibc", "bump", "metaspace:jdk11"]
+            names("metaspace:jdk17,reclaim=aggressive,elastic,elastic:granule=64k,growth=fast,malloc,bump,metaspace:jdk11"),
+            ["metaspace:jdk17,reclaim=aggressive", "elastic", "elastic:granule=64k,growth=fast", "glibc", "bump", "metaspace:jdk11"]
         );
-        for (list, expected) in
-            [("metaspace:jdk9", "there are jdk11"), ("metaspace", "metaspace:JDK, elastic, bump"), ("malloc,glibc", "named twice")]
-        {
+        for (list, expected) in [
+            ("metaspace:jdk9", "there are jdk11"),
+            ("metaspace:jdk17:reclaim=aggressive", "follow a comma; for example metaspace:jdk17,reclaim=aggressive"),
+            ("glibc,arena_max=1", "follow a colon; for example glibc:arena_max=1"),
+            ("elastic:speed=1", "it has granule, growth, reclaim, keep, interval, huge_pages, limit; for example elastic:growth=fast"),
+            ("bump:x=1", "bump has no parameters"),
+            ("metaspace", "metaspace:JDK, elastic, bump"),
+            ("malloc,glibc", "named twice"),
+        ] {
             let error = parse_list(list).unwrap_err().to_string();
             assert!(error.contains(expected), "{list}: {error}");
         }

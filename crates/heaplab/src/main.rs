@@ -1,6 +1,6 @@
 //! heaplab: records what a program allocates, says where the bytes go, and runs the same workload on other heaps.
 //!
-//! Parse, call, print. Exit codes: 0 done, 1 failed (the reason is on standard error), 2 the command line could not be understood.
+//! Parse, call, print. Exit codes (docs/exit-codes.md): 0 done, 1 failed, 2 asked wrongly; the reason is on standard error.
 
 #[macro_use]
 mod output;
@@ -11,6 +11,7 @@ mod commands;
 mod heaps;
 mod help;
 mod metaspaces;
+mod quote;
 mod replayed;
 mod studies;
 mod terminal;
@@ -63,8 +64,13 @@ fn main() -> ExitCode {
             return ExitCode::SUCCESS;
         }
         eprintln!("heaplab: {}", message(&error));
-        ExitCode::from(1)
+        ExitCode::from(if is_misasked(&error) { 2 } else { 1 })
     })
+}
+
+/// Whether what was asked for is wrong.
+fn is_misasked(error: &anyhow::Error) -> bool {
+    error.is::<output::Misasked>() || error.is::<clap::Error>() || error.chain().any(|cause| cause.is::<output::Misasked>())
 }
 
 /// An error and its causes, but for those that the error before them has said already. Nothing in it moves the cursor: the name

@@ -1,5 +1,6 @@
 //! The designs of HotSpot's metaspace, each behind the operations that HotSpot itself uses: requests in words, arenas by number.
 
+use crate::output::Misasked;
 use anyhow::{Context, Result};
 use heaplab_metaspace::elastic::{self, ElasticMetaspace};
 use heaplab_metaspace::listing::Listing;
@@ -52,6 +53,8 @@ pub trait Design {
     unsafe fn death(&mut self, arena: usize);
     /// The end of a collection that unloaded classes.
     fn purge(&mut self);
+    /// Words of a living arena that are handed out or in its free blocks.
+    fn used_words(&self, arena: usize) -> usize;
     /// What is held.
     fn moment(&self) -> Moment;
     /// The same by kind of loader.
@@ -60,7 +63,7 @@ pub trait Design {
 
 /// The design of that name ("jdk11", "jdk17,reclaim=none"), empty.
 pub fn design(name: &str) -> Result<Box<dyn Design>> {
-    let spec = Spec::parse(name)?;
+    let spec = Spec::parse(name).map_err(|error| Misasked(error.to_string()))?;
     Ok(match spec.generation {
         Generation::Jdk11 => Box::new(Old { metaspace: Metaspace11::new(Options11::from(&spec)), arenas: Vec::new() }),
         _ => {
@@ -97,6 +100,10 @@ impl Design for Old {
 
     fn purge(&mut self) {
         self.metaspace.purge();
+    }
+
+    fn used_words(&self, arena: usize) -> usize {
+        self.metaspace.used_words(self.arenas[arena])
     }
 
     fn moment(&self) -> Moment {
@@ -153,6 +160,11 @@ impl Design for Elastic {
 
     fn purge(&mut self) {
         self.metaspace.purge();
+    }
+
+    fn used_words(&self, arena: usize) -> usize {
+        let arena = self.metaspace.arena(self.arenas[arena]);
+        arena.map_or(0, |arena| arena.used_words(&self.metaspace.spaces()[usize::from(arena.plan().class)]))
     }
 
     fn moment(&self) -> Moment {

@@ -24,6 +24,24 @@ impl fmt::Display for ReaderGone {
 
 impl std::error::Error for ReaderGone {}
 
+/// What was asked for is wrong: a word that heaplab does not know, or a name (of a process, a moment, a class) that is not in the file it
+/// was asked of. Asking differently helps, whereas a failure would happen again. Exit code 2.
+#[derive(Debug)]
+pub struct Misasked(pub String);
+
+impl fmt::Display for Misasked {
+    fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
+        out.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Misasked {}
+
+/// Returns [`Misasked`] with these words.
+macro_rules! misasked {
+    ($($text:tt)*) => { return Err($crate::output::Misasked(format!($($text)*)).into()) };
+}
+
 macro_rules! print {
     ($($text:tt)*) => { $crate::output::print(format_args!($($text)*)) };
 }
@@ -45,9 +63,37 @@ pub fn print(text: fmt::Arguments) -> Result<()> {
     written(out.write_fmt(text).and_then(|()| out.flush()))
 }
 
-/// Writes to standard error, where one still reads it.
+/// Gives `write` standard output, for what is too large to be made before it is written.
+///
+/// # Errors
+/// [`ReaderGone`], or standard output cannot be written.
+pub fn printed(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<()> {
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    written(write(&mut out).and_then(|()| out.flush()))
+}
+
+/// Writes to standard error, where one still reads it. A person's lines fit the terminal; into a file or a pipe they go whole, unless
+/// `COLUMNS` asks otherwise.
 pub fn note(text: fmt::Arguments) {
-    let _ = io::stderr().lock().write_fmt(text);
+    let mut out = io::stderr().lock();
+    let _ = match crate::terminal::error_width() {
+        Some(width) => out.write_all(fitted(&text.to_string(), width).as_bytes()),
+        None => out.write_fmt(text),
+    };
+}
+
+/// Every line that is too long is broken, and goes on as far in as it began.
+fn fitted(text: &str, width: usize) -> String {
+    let line = |line: &str| {
+        if line.chars().count() <= width {
+            return line.to_string();
+        }
+        let words = line.trim_start();
+        let indent = &line[..line.len() - words.len()];
+        let lines = crate::terminal::wrap(words, width.saturating_sub(indent.len()));
+        lines.iter().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+    };
+    text.split('\n').map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// What became of writing to standard output.
@@ -82,7 +128,7 @@ fn write_with_mode(path: &Path, is_binary: bool, mode: u32, write: impl FnOnce(&
     if path == Path::new("-") {
         let out = io::stdout().lock();
         if is_binary && out.is_terminal() {
-            bail!("standard output is a terminal and this format is binary: write to a file with -o FILE, or into a pipe");
+            misasked!("standard output is a terminal and this format is binary: write to a file with -o FILE, or into a pipe");
         }
         let mut out = BufWriter::new(out);
         return match write(&mut out) {
@@ -164,6 +210,12 @@ mod tests {
         }
         assert!(folder.is_dir());
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn long_lines_are_broken_and_indented_as_they_began() {
+        assert_eq!(fitted("heaplab: one two three\n  four five six\n", 13), "heaplab: one\ntwo three\n  four five\n  six\n");
+        assert_eq!(fitted("short  as it is\n", 40), "short  as it is\n");
     }
 
     #[test]

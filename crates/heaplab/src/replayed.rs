@@ -1,7 +1,7 @@
 //! The last replay of a recording, kept beside its cells, so that the page of `heaplab report` can show it.
 
 use anyhow::{Context, Result, bail};
-use heaplab_experiment::results::{HeapResult, Measure, RESULTS_VERSION, Results, Workload};
+use heaplab_experiment::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use heaplab_experiment::verdict;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,52 +14,58 @@ fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     bundle.join("replay-cells").join(format!("results-{of}.json"))
 }
 
-/// `results`, and of what they did not measure what the last replay of the same workload on the same machine did: whoever looks at
-/// space after time has not unlearnt the time.
-pub fn with_earlier(bundle: &Path, results: Results) -> Results {
+/// `results`, and of the measure they are `missing` what the last replay found of the same workload on the same heaps, with the
+/// same settings, on the same machine: whoever looks at space after time has not unlearnt the time.
+pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -> Results {
     let kept = path(bundle, results.workload.process);
-    match read(&kept) {
-        Ok(earlier) if kept.exists() => merged(results, earlier),
+    match (missing, read(&kept)) {
+        (Some(missing), Ok(earlier)) if is_same(&results, &earlier) => merged(results, earlier, missing),
         _ => results,
     }
 }
 
-fn merged(mut now: Results, earlier: Results) -> Results {
+/// Whether two replays can stand beside each other: one with fewer heaps, or another first one, has other comparisons, which are
+/// corrected for another number of them.
+fn is_same(now: &Results, earlier: &Results) -> bool {
     let same = |results: &Results| {
         let workload = Workload { bundle: String::new(), ..results.workload.clone() };
         let baseline = results.heaps.first().map(|heap| heap.heap.clone());
-        (workload, baseline, results.machine.clone(), results.settings.touch, results.settings.threads)
+        let mut heaps: Vec<_> = results.heaps.iter().map(|heap| (heap.heap.clone(), heap.version.clone())).collect();
+        heaps.sort();
+        let settings = Settings { reps: 0, passes: 0, seed: 0, ..results.settings.clone() };
+        (workload, baseline, heaps, results.machine.clone(), settings)
     };
-    let has = |results: &Results, measure| results.heaps.iter().any(|heap| is_measured(heap, measure));
-    let missing: Vec<Measure> =
-        [Measure::Space, Measure::Time].into_iter().filter(|measure| !has(&now, *measure) && has(&earlier, *measure)).collect();
-    if missing.is_empty() || same(&now) != same(&earlier) {
+    same(now) == same(earlier)
+}
+
+/// `now`, and all that `earlier` has of one measure: figures, comparisons and failures are of one replay.
+fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
+    if !earlier.heaps.iter().any(|heap| is_measured(heap, missing)) {
         return now;
     }
-    for old in &earlier.heaps {
-        match now.heaps.iter_mut().find(|heap| heap.heap == old.heap) {
-            Some(heap) if heap.version == old.version && missing.contains(&Measure::Time) => heap.time = old.time.clone(),
-            Some(heap) if heap.version == old.version => heap.space = old.space.clone(),
-            Some(_) => {}
-            None => now.heaps.push(old.clone()),
+    let kind = if missing == Measure::Time { "time" } else { "space" };
+    for heap in &mut now.heaps {
+        let Some(old) = earlier.heaps.iter().find(|old| old.heap == heap.heap) else { continue };
+        match missing {
+            Measure::Time => heap.time = old.time.clone(),
+            Measure::Space => heap.space = old.space.clone(),
         }
+        heap.failures.extend(old.failures.iter().filter(|failure| failure.kind == kind).cloned());
     }
-    for comparison in earlier.comparisons {
-        let known = now.comparisons.iter().any(|other| other.heap == comparison.heap && other.measure == comparison.measure);
-        let stands = |heap: &HeapResult| heap.heap == comparison.heap && is_measured(heap, comparison.measure);
-        if !known && now.heaps.iter().any(stands) {
-            now.comparisons.push(comparison);
-        }
-    }
+    now.comparisons.retain(|comparison| comparison.measure != missing);
+    now.comparisons.extend(earlier.comparisons.into_iter().filter(|comparison| comparison.measure == missing));
     now.comparisons.sort_by_key(|comparison| comparison.measure == Measure::Time);
-    if missing.contains(&Measure::Time) {
+    now.earlier = Some(missing);
+    let mut how = String::new();
+    if missing == Measure::Time {
+        let Settings { reps, passes, .. } = earlier.settings;
+        how = format!(", in {} of {}", verdict::plural(reps, "block"), verdict::plural(passes, "pass"));
         now.settings = earlier.settings;
         now.canary = earlier.canary;
     }
     now.verdict = verdict::sentences(&now);
     now.cautions = verdict::cautions(&now);
-    let what = if missing.contains(&Measure::Time) { "The time was" } else { "The space was" };
-    now.cautions.push(format!("{what} measured by an earlier replay of this recording, on this machine."));
+    now.cautions.push(format!("The {kind} was measured by an earlier replay of this recording, on this machine{how}."));
     now
 }
 
@@ -128,26 +134,62 @@ mod tests {
         .unwrap()
     }
 
+    /// What `heaplab replay --space` would find after `both`.
+    fn space_of(both: &Results) -> Results {
+        let mut space = both.clone();
+        space.heaps.iter_mut().for_each(|heap| heap.time = None);
+        space.comparisons.retain(|comparison| comparison.measure == Measure::Space);
+        space.canary = None;
+        space
+    }
+
     #[test]
     fn space_alone_does_not_hide_the_time_that_was_measured_before() {
         let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &both).unwrap();
-        let mut space = both.clone();
-        space.heaps.iter_mut().for_each(|heap| heap.time = None);
-        space.heaps.pop();
-        space.comparisons.retain(|comparison| comparison.measure == Measure::Space && comparison.heap == space.heaps[1].heap);
-        space.canary = None;
-        let shown = with_earlier(bundle.path(), space.clone());
+        let space = space_of(&both);
+        let shown = with_earlier(bundle.path(), space.clone(), Some(Measure::Time));
         assert_eq!((&shown.heaps, &shown.comparisons, &shown.canary), (&both.heaps, &both.comparisons, &both.canary));
-        assert!(shown.verdict.iter().filter(|sentence| sentence.starts_with("Time: ")).count() == 2, "{:?}", shown.verdict);
+        let earlier = shown.verdict.iter().filter(|sentence| sentence.starts_with("Time (measured earlier): "));
+        assert_eq!(earlier.count(), 2, "{:?}", shown.verdict);
         assert!(shown.cautions.iter().any(|caution| caution.starts_with("The time was measured by an earlier replay")));
-        // What was measured on another machine, or of another baseline, does not stand beside this.
+        // What was measured on another machine, with another margin, or of another baseline, does not stand beside this.
         let mut elsewhere = space.clone();
         elsewhere.machine.kernel = "another".into();
-        assert_eq!(with_earlier(bundle.path(), elsewhere.clone()), elsewhere);
-        let other = Results { heaps: vec![space.heaps[1].clone()], comparisons: Vec::new(), ..space };
-        assert_eq!(with_earlier(bundle.path(), other.clone()), other);
+        let mut margin = space.clone();
+        margin.settings.margin /= 2.0;
+        let other = Results { heaps: vec![space.heaps[1].clone()], comparisons: Vec::new(), ..space.clone() };
+        for results in [elsewhere, margin, other] {
+            assert_eq!(with_earlier(bundle.path(), results.clone(), Some(Measure::Time)), results);
+        }
+        // Nor does anything stand beside a replay of both.
+        assert_eq!(with_earlier(bundle.path(), space.clone(), None), space);
+    }
+
+    #[test]
+    fn heaps_that_were_not_asked_for_and_figures_of_another_replay_are_not_shown() {
+        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let bundle = tempfile::tempdir().unwrap();
+        keep(bundle.path(), &both).unwrap();
+        let mut space = space_of(&both);
+        let gone = space.heaps.pop().unwrap().heap;
+        space.comparisons.retain(|comparison| comparison.heap != gone);
+        assert_eq!(with_earlier(bundle.path(), space.clone(), Some(Measure::Time)), space);
+        // Peaks that this replay found are compared as this replay compared them.
+        let mut space = space_of(&both);
+        space.heaps[1].space.as_mut().unwrap().peak_resident_bytes *= 2;
+        space.comparisons[0].ratio.value *= 2.0;
+        let shown = with_earlier(bundle.path(), space.clone(), Some(Measure::Time));
+        let of = |results: &Results, measure| results.comparisons.iter().filter(|one| one.measure == measure).cloned().collect::<Vec<_>>();
+        assert_eq!(of(&shown, Measure::Space), space.comparisons);
+        assert_eq!(of(&shown, Measure::Time), of(&both, Measure::Time));
+        // Where all space cells failed, the peaks of an earlier replay do not take their place.
+        let mut failed = space_of(&both);
+        failed.heaps.iter_mut().for_each(|heap| heap.space = None);
+        failed.comparisons.clear();
+        let shown = with_earlier(bundle.path(), failed, Some(Measure::Time));
+        assert!(shown.heaps.iter().all(|heap| heap.space.is_none()) && of(&shown, Measure::Space).is_empty());
     }
 
     #[test]

@@ -22,6 +22,14 @@ pub fn width() -> usize {
     asked.filter(|columns| *columns > 0).or_else(told).unwrap_or(COLUMNS).max(COLUMNS_MIN)
 }
 
+/// Columns that lines on standard error are to fit, where they are: on a terminal, or where `COLUMNS` says so.
+pub fn error_width() -> Option<usize> {
+    let error = std::io::stderr();
+    let asked = if error.is_terminal() { rustix::termios::tcgetwinsize(&error).ok().map(|size| usize::from(size.ws_col)) } else { None };
+    let told = || std::env::var("COLUMNS").ok()?.parse().ok();
+    Some(asked.filter(|columns| *columns > 0).or_else(told)?.clamp(COLUMNS_MIN, COLUMNS_MAX))
+}
+
 /// Whether standard output is a terminal that takes colours.
 pub fn has_colours() -> bool {
     std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())

@@ -134,9 +134,9 @@ fn misuse_is_exit_code_2_and_failure_1() {
     assert!(code == Some(2) && message.contains("collapsed"), "{message}");
     assert_eq!(run(&["two.heaplab", "--format", "svg", "-o", "x"]).0, Some(2));
     let (code, message) = run(&["two.heaplab", "--format", "dhat", "--process", "medium", "-o", "x"]);
-    assert!(code == Some(1) && message.contains("10 small, 11 large"), "{message}");
+    assert!(code == Some(2) && message.contains("10 small, 11 large"), "{message}");
     let (code, message) = run(&["two.heaplab", "--format", "pprof", "--at", "soon", "-o", "x"]);
-    assert!(code == Some(1) && message.contains("the marks are: loaded"), "{message}");
+    assert!(code == Some(2) && message.contains("the marks are: loaded"), "{message}");
     assert_eq!(run(&["absent.heaplab", "--format", "dhat", "-o", "x"]).0, Some(1));
     assert_eq!(run(&["two.heaplab", "--format", "dhat", "-o", "absent/x"]).0, Some(1));
     assert_eq!(run(&["two.heaplab", "--format", "dhat", "-o", "."]).0, Some(1));

@@ -3,6 +3,7 @@
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::{Event, EventSource, Flags, Op};
 use std::collections::HashSet;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -100,10 +101,50 @@ fn the_program_behaves_as_ever_and_the_bundle_is_there() {
         let kept = Bundle::open(&output).map(|bundle| bundle.meta().events);
         assert!(kept.is_ok_and(|events| events > 0), "nothing was recorded, so that the old recording stays");
     }
+    for force in [&[][..], &["--force"]] {
+        let recovered = heaplab().arg("recover").arg(&output).args(force).output().unwrap();
+        let said = text(&recovered.stderr);
+        assert!(recovered.status.code() == Some(2) && said.contains("is a finished recording") && Bundle::open(&output).is_ok(), "{said}");
+    }
     let forced = heaplab().args(["record", "--force", "--json", "-o"]).arg(&output).arg(&program).output().unwrap();
     assert_eq!(forced.status.code(), Some(7));
     let summary: serde_json::Value = serde_json::from_str(text(&forced.stderr).lines().last().unwrap()).unwrap();
     assert_eq!((summary["exit_status"].as_i64(), summary["cut"].is_null()), (Some(7), true));
+}
+
+/// Said once, when it begins and nobody knows how long it will run.
+#[test]
+fn a_program_that_cannot_be_recorded_is_refused_with_the_reason_said_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../record/tests/programs/small.c");
+    let program = folder.path().join("small");
+    let compiled = Command::new("cc").args(["-static", "-o"]).arg(&program).arg(source).output().unwrap();
+    if !compiled.status.success() {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none_or(|value| value != "1"), "a static C library is required");
+        eprintln!("skipped: cc -static cannot build");
+        return;
+    }
+    let refused = heaplab().current_dir(folder.path()).args(["record", "--"]).arg(&program).output().unwrap();
+    let said = text(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.matches("is statically linked").count() == 1, "{said}");
+    assert!(said.lines().last().is_some_and(|line| line.starts_with("heaplab: nothing was recorded of ")), "{said}");
+}
+
+/// What the last line says to do can be pasted into a shell.
+#[test]
+fn the_next_command_names_the_bundle_whatever_its_name_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join(std::ffi::OsStr::from_bytes(b"it's caf\xe9.heaplab"));
+    let record = |more: &[&str]| {
+        heaplab().args(["record", "--no-symbols", "--force"]).args(more).arg("-o").arg(&output).args(["--", "sh", "-c", "true"]).output()
+    };
+    let said = text(&record(&[]).unwrap().stderr);
+    let next = said.lines().last().unwrap().strip_prefix("heaplab: next: heaplab report ").unwrap_or_else(|| panic!("{said}"));
+    let read = Command::new("bash").arg("-c").arg(format!("printf %s {next}")).output().unwrap();
+    assert_eq!(read.stdout, output.as_os_str().as_bytes());
+    let summary = text(&record(&["--json"]).unwrap().stderr);
+    let summary: serde_json::Value = serde_json::from_str(summary.lines().last().unwrap()).unwrap();
+    assert!(summary["bundle"].as_str().unwrap().ends_with("/it's caf%E9.heaplab"), "{summary}");
 }
 
 #[test]
@@ -172,6 +213,9 @@ fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let way_out = format!("heaplab recover {} -o /elsewhere/small.heaplab", spool.display());
     assert!(said.contains("no room for") && said.contains("is kept in") && said.contains(&way_out), "{said}");
     assert!(spool.is_dir() && !elsewhere.exists());
+    let unfinished = heaplab().arg("report").arg(&output).output().unwrap();
+    let way_out = format!("`heaplab recover {}`", spool.display());
+    assert!(unfinished.status.code() == Some(1) && text(&unfinished.stderr).contains(&way_out), "{}", text(&unfinished.stderr));
     let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
     assert!(recovered.status.success() && text(&recovered.stderr).contains("was cut"), "{}", text(&recovered.stderr));
     assert!(!spool.exists());
@@ -180,6 +224,19 @@ fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let (seen, stated) = (counted_events(&events(&bundle)), counted(&counts));
     assert!(seen[0] > 5000 && seen[0] < stated[0], "{seen:?} {stated:?}");
     assert_eq!(bundle.tables().marks.iter().map(|mark| mark.name.as_str()).collect::<Vec<_>>(), ["under way"]);
+}
+
+#[test]
+fn a_peak_between_two_samples_is_known_from_the_kernel() {
+    let folder = tempfile::tempdir().unwrap();
+    let program = compile(folder.path(), "spike");
+    let output = folder.path().join("x.heaplab");
+    let recorded = heaplab().args(["record", "--no-symbols", "-o"]).arg(&output).arg("--").arg(&program).output().unwrap();
+    assert!(recorded.status.success(), "{}", text(&recorded.stderr));
+    let resident = heaplab_profile::resident_peak(Bundle::open(&output).unwrap().tables(), None).unwrap();
+    assert!(resident.is_kernels && resident.bytes > 40 << 20 && resident.bytes < 60 << 20, "{resident:?}");
+    let report = text(&heaplab().arg("report").arg(&output).output().unwrap().stdout);
+    assert!(report.contains("\nresident at most 4") && report.contains("beyond the peak of live bytes"), "{report}");
 }
 
 #[test]

@@ -58,11 +58,13 @@ fn sqlites_requests_of_4104_and_1032_bytes_are_found_by_themselves() {
     for row in document["findings"]["counts"]["rows"].as_array().unwrap() {
         assert!(sizes.iter().any(|size| size["request"] == row["request"] && size["requested"]["objects"] == row["count"]), "{row}");
     }
-    let text = String::from_utf8(heaplab(folder.path(), &["report", "s.heaplab"]).stdout).unwrap();
+    let text = String::from_utf8(heaplab(folder.path(), &["report", "s.heaplab", "--top", "40"]).stdout).unwrap();
     assert!(text.contains("1,032-byte requests lie 8 bytes over 1,024"), "{text}");
     assert!(!text.contains('\x1b'), "no colours in a pipe");
+    let late = heaplab(folder.path(), &["report", "s.heaplab", "--at", "9999s"]);
+    assert!(String::from_utf8_lossy(&late.stderr).contains("`9999s` lies after the end of the recording"), "{late:?}");
     let page = heaplab(folder.path(), &["report", "s.heaplab", "--html", "page.html"]);
-    assert!(page.status.success());
+    assert!(page.status.success() && !String::from_utf8_lossy(&page.stderr).contains("after the end"), "{page:?}");
     assert!(std::fs::read_to_string(folder.path().join("page.html")).unwrap().starts_with("<!doctype html>"));
 }
 

@@ -91,10 +91,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
         _ => None,
     };
     if let Some(misused) = misused {
-        eprintln!("heaplab export: {misused}");
-        return Ok(ExitCode::from(2));
+        misasked!("{misused}");
     }
-    let bundle = Bundle::open(&args.bundle)?;
+    let bundle = choose::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
     let mut options = Options::default();
     let moment = match choose::moment(bundle.tables(), selection, &args.at)? {

@@ -34,7 +34,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn text(table: &[Row], columns: usize) -> String {
     const PARAMETER: usize = 26;
-    let mut out = String::new();
+    let mut out = paragraph(heaps::SYNTAX, "", 0, columns);
+    out.push('\n');
     for heap in table {
         let argument = heap.argument.map(|argument| format!(":{argument}")).unwrap_or_default();
         let version = heap.version.as_ref().map(|version| format!(" ({version})")).unwrap_or_default();
@@ -46,6 +47,9 @@ fn text(table: &[Row], columns: usize) -> String {
         for parameter in &heap.parameters {
             out += &paragraph(parameter.help, &format!("    {:<22}", parameter.name), PARAMETER, columns);
             out += &paragraph(&format!("{}; default {}", parameter.takes, parameter.default), "", PARAMETER, columns);
+        }
+        if let Some(example) = heap.example {
+            out += &paragraph(&format!("for example {example}"), "    ", 4, columns);
         }
         out.push('\n');
     }
@@ -62,6 +66,11 @@ mod tests {
         let text = text(&table, 80);
         for heap in &table {
             assert!(text.lines().any(|line| line.starts_with(&heap.name)), "{}", heap.name);
+            // An example is what the command line takes.
+            let parsed =
+                heap.example.filter(|example| heaps::parse_list(example).is_ok_and(|list| list[0].to_string().starts_with(&heap.name)));
+            assert_eq!(parsed, heap.example);
+            assert!(heap.parameters.is_empty() || heap.example.is_some(), "{}", heap.name);
         }
         assert!(table.iter().any(|heap| heap.name == "metaspace:jdk17") && table.iter().any(|heap| heap.name == "elastic"));
         assert!(

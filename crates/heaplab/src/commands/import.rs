@@ -76,11 +76,11 @@ impl Args {
             return Ok((format, files));
         }
         if named.is_some() || files.len() > 2 {
-            bail!("one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)");
+            misasked!("one trace is imported at a time (a JVM's rotated log excepted: heaplab import jvm-log ...)");
         }
         let known = Format::value_variants().iter().filter_map(Format::to_possible_value).map(|value| value.get_name().to_string());
         let names = known.collect::<Vec<_>>().join(", ");
-        bail!("{:?} is no format; there are: {names} (and one trace is imported at a time)", files[0].to_string_lossy())
+        misasked!("{:?} is no format; there are: {names} (and one trace is imported at a time)", files[0].to_string_lossy())
     }
 }
 
@@ -96,7 +96,7 @@ fn name_of(files: &[PathBuf]) -> PathBuf {
 
 /// All files, one behind the other.
 fn open_all(files: &[PathBuf]) -> Result<(Box<dyn BufRead>, ProgressBar)> {
-    let Some((first, rest)) = files.split_first() else { bail!("no trace was named") };
+    let Some((first, rest)) = files.split_first() else { misasked!("no trace was named") };
     let (mut all, bar) = open(first)?;
     for file in rest {
         let (next, _) = open(file)?;
@@ -120,7 +120,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let name = name_of(files);
     let (input, progress) = open_all(files)?;
     let mut writer = BundleWriter::create(&args.output)?;
-    let options = Options { name, lenient: args.lenient };
+    let options = Options { name: name.clone(), lenient: args.lenient };
     let imported = import::import(input, format, &options, &mut writer);
     progress.finish_and_clear();
     let mut imported = imported?;
@@ -133,6 +133,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     say(&args, &bundle)?;
     if let Some(cut) = &bundle.meta().cut {
         eprintln!("heaplab: the import ends there: {cut}");
+        return Ok(ExitCode::from(1));
+    }
+    if bundle.meta().gaps && !args.lenient {
+        eprintln!("heaplab: {}: lines are missing in the middle: what is above says how much (--lenient calls that done)", name.display());
         return Ok(ExitCode::from(1));
     }
     Ok(ExitCode::SUCCESS)

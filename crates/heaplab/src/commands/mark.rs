@@ -1,6 +1,6 @@
 //! `heaplab mark`: name this moment in a running recording.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heaplab_record::mark::{self, MARK_HEADER, NAME_BYTES_MAX, Which};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,7 +39,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let name = args.name.unwrap_or_default();
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
-        bail!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
+        misasked!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
     }
     let which = match (args.output, args.pid) {
         (Some(output), _) => Which::Output(output),

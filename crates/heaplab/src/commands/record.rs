@@ -141,10 +141,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     bar.finish_and_clear();
     if let Some(reason) = recorded.nothing() {
         output::discard_spool(&recorded.spool)?;
+        if recorded.obstacle.is_some() {
+            bail!("nothing was recorded of {}, for the reason given above", program.display());
+        }
         bail!("nothing was recorded: {reason}");
-    }
-    for process in &recorded.unrecorded {
-        eprintln!("heaplab: note: {} (process {}) was not recorded: it {}", process.executable.display(), process.pid, process.reason);
     }
     let options = finish::Options { index: Some(recorded.index.clone()), replace: args.force, ..args.contents.options() };
     let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet, keep_spool: false };

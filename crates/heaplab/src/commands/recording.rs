@@ -1,12 +1,13 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
+use crate::quote::quoted;
 use anyhow::Result;
 use heaplab_findings::words::{bytes, count};
-use heaplab_record::finish::{self, Finished, Options, Progress};
+use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
 use heaplab_record::{output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::{ffi::OsStrExt, process::ExitStatusExt};
 use std::path::{Path, PathBuf};
 
 /// What of a recording may be left out, as `record` and `recover` are asked.
@@ -62,12 +63,12 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
 
 /// The error of finishing, with what became of the recording and what to do: nothing of it is lost.
 fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
-    let (spool, output) = (finishing.spool.display(), finishing.output.display());
+    let (spool, output) = (quoted(&finishing.spool), finishing.output.display());
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
     let is_full =
         |cause: &(dyn std::error::Error + 'static)| cause.downcast_ref::<io::Error>().is_some_and(|error| full.contains(&error.kind()));
     let elsewhere = Path::new("/elsewhere").join(finishing.output.file_name().unwrap_or_default());
-    let elsewhere = elsewhere.display();
+    let elsewhere = quoted(&elsewhere);
     if error.chain().any(is_full) {
         error.context(format!(
             "there is no room for {output}. What was recorded is kept in {spool}: free some space and run `heaplab recover {spool}`, \
@@ -87,7 +88,7 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     let status = recorded.and_then(|recorded| recorded.status);
     if json {
         let summary = serde_json::json!({
-            "bundle": finished.output.to_string_lossy(),
+            "bundle": text_of(finished.output.as_os_str().as_bytes()),
             "bundle_bytes": finished.bundle_bytes,
             "program": meta.program,
             "allocator": meta.allocator,
@@ -107,7 +108,9 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     if let Some(cut) = &meta.cut {
         eprintln!("heaplab: the recording was cut: {cut}");
     }
-    for loss in &meta.losses {
+    // The program's own obstacle was said when it began.
+    let said = recorded.and_then(Recorded::obstacle_text);
+    for loss in meta.losses.iter().filter(|loss| said.as_ref() != Some(loss)) {
         eprintln!("heaplab: lost: {loss}");
     }
     match status.map(|status| (status.code(), status.signal())) {
@@ -124,7 +127,7 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
         finished.output.display(),
         bytes(finished.bundle_bytes)
     );
-    eprintln!("heaplab: next: heaplab report {}", finished.output.display());
+    eprintln!("heaplab: next: heaplab report {}", quoted(&finished.output));
     Ok(())
 }
 
@@ -133,7 +136,7 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
     let (meta, counts) = (&recorded.meta, &recorded.counts);
     if json {
         let summary = serde_json::json!({
-            "bundle": recorded.output.to_string_lossy(),
+            "bundle": text_of(recorded.output.as_os_str().as_bytes()),
             "program": meta.program,
             "allocator": meta.allocator,
             "processes": recorded.processes.len(),
@@ -169,6 +172,6 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
         bytes(counts.committed_peak_bytes),
         recorded.output.display()
     );
-    eprintln!("heaplab: next: heaplab report {}", recorded.output.display());
+    eprintln!("heaplab: next: heaplab report {}", quoted(&recorded.output));
     Ok(())
 }

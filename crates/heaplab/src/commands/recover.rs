@@ -1,6 +1,7 @@
 //! `heaplab recover`: finish a recording whose heaplab died.
 
 use super::recording::{self, Finishing};
+use crate::quote::quoted;
 use anyhow::{Result, bail};
 use heaplab_record::{control, finish::Options, jvm, mark::spool_of, output};
 use std::io::IsTerminal;
@@ -42,6 +43,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let output = args.output.unwrap_or_else(|| output::output_of(&spool));
     if !spool.is_dir() {
         bail!("there is no spool {}: a recording that was finished has none", spool.display());
+    }
+    if !spool.join(control::CONTROL_FILE).exists() && spool.join("meta.json").exists() {
+        let bundle = quoted(&spool);
+        misasked!("{} is a finished recording, and nothing of it is left to recover: `heaplab report {bundle}` reads it", spool.display());
     }
     output::check_bundle(&output, args.force)?;
     if jvm::is_spool(&spool) {

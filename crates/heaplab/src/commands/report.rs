@@ -11,7 +11,7 @@ mod model;
 mod moments;
 mod text;
 
-use crate::{output, terminal};
+use crate::{choose, output, terminal};
 use analysis::Analysis;
 use anyhow::Result;
 use heaplab_experiment::results::Results;
@@ -88,7 +88,7 @@ fn parse_basis(text: &str) -> Result<Basis, String> {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let bundle = Bundle::open(&args.bundle)?;
+    let bundle = choose::open(&args.bundle)?;
     let wanted: Vec<String> = args.at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
     if args.verify {
         bundle.verify()?;

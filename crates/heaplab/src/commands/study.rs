@@ -44,10 +44,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let Some(study) = STUDIES.iter().find(|study| study.name == name) else {
         let names: Vec<_> = STUDIES.iter().map(|study| study.name).collect();
-        bail!("there is no study {name:?}; there are: {}", names.join(", "));
+        misasked!("there is no study {name:?}; there are: {}", names.join(", "));
     };
     if let Some(folder) = &args.pictures {
-        let Some(files) = study.draw(folder)? else { bail!("study {name} has no pictures") };
+        let Some(files) = study.draw(folder)? else { misasked!("study {name} has no pictures") };
         for file in files {
             println!("{}", file.display())?;
         }
@@ -73,7 +73,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
 fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     let claims = study.claims()?;
     if let Some(unknown) = only.iter().find(|id| !claims.iter().any(|claim| claim.id == **id)) {
-        bail!("study {} has no claim {unknown:?}", study.name);
+        misasked!(
+            "study {} has no claim {unknown:?}; there are: {}",
+            study.name,
+            claims.iter().map(|claim| claim.id.as_str()).collect::<Vec<_>>().join(", ")
+        );
     }
     let chosen: Vec<_> = claims.into_iter().filter(|claim| only.is_empty() || only.contains(&claim.id)).collect();
     let progress = ProgressBar::new(chosen.len() as u64).with_style(ProgressStyle::with_template("{pos}/{len} {msg}")?);

@@ -3,11 +3,11 @@
 //! Recording resolves them already. This is for what could not be resolved then: debug files that were installed later,
 //! or a recording that came from another machine.
 
+use crate::choose;
 use crate::terminal::{self, cut_middle, paragraph};
 use anyhow::Result;
 use heaplab_record::symbolize::{SymbolizedModule, symbolize};
 use heaplab_symbols::Options;
-use heaplab_trace::bundle::Bundle;
 use serde_json::json;
 use std::{path::PathBuf, process::ExitCode};
 
@@ -39,7 +39,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let mut bundle = Bundle::open(&args.bundle)?;
+    let mut bundle = choose::open(&args.bundle)?;
     let mut options = Options::default();
     options.debug_dirs.splice(0..0, args.debug_dir);
     let mut tables = bundle.tables().clone();

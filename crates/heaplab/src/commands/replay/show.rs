@@ -2,7 +2,7 @@
 
 use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
-use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Touch};
+use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
 use heaplab_experiment::verdict::{is_beyond_percent, plural};
 use heaplab_findings::words::{bytes, count};
 
@@ -34,7 +34,7 @@ fn heading(results: &Results) -> String {
         Touch::Known => "blocks are written but for those asked for zeroed",
         Touch::None => "no block is written",
     };
-    let timed = results.heaps.iter().any(|heap| heap.time.is_some());
+    let timed = results.earlier != Some(Measure::Time) && results.heaps.iter().any(|heap| heap.time.is_some());
     let blocks = if timed { format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass")) } else { String::new() };
     format!(
         "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}{blocks}.",
@@ -50,7 +50,7 @@ fn space_table(results: &Results, columns: usize) -> Option<Table> {
         let mut cells = vec![name(heap)];
         match &heap.space {
             Some(space) => {
-                cells.push(bytes(space.peak_resident_bytes));
+                cells.push(peak(space));
                 cells.push(space.trimmed_resident_bytes.map_or_else(String::new, bytes));
                 cells.push(space.peak_committed_bytes.map_or_else(String::new, bytes));
             }
@@ -59,7 +59,7 @@ fn space_table(results: &Results, columns: usize) -> Option<Table> {
         cells.push(compared(results, heap, Measure::Space));
         Some(cells)
     });
-    table(["space", "peak resident", "trimmed", "committed", "ratio"], rows.collect(), columns)
+    table([title(results, Measure::Space), "peak resident", "trimmed", "committed", "ratio"], rows.collect(), columns)
 }
 
 /// The time of each heap, where it was measured.
@@ -71,7 +71,27 @@ fn time_table(results: &Results, columns: usize) -> Option<Table> {
         };
         Some(vec![name(heap), ns, compared(results, heap, Measure::Time)])
     });
-    table(["time", "ns an event", "ratio"], rows.collect(), columns)
+    table([title(results, Measure::Time), "ns an event", "ratio"], rows.collect(), columns)
+}
+
+fn title(results: &Results, measure: Measure) -> &'static str {
+    match (measure, results.earlier == Some(measure)) {
+        (Measure::Space, false) => "space",
+        (Measure::Space, true) => "space, earlier",
+        (Measure::Time, false) => "time",
+        (Measure::Time, true) => "time, earlier",
+    }
+}
+
+/// The peak and, where several cells differ, their range: `23.5 to 27.9 MiB`, the unit once where it is one.
+fn peak(space: &Space) -> String {
+    let [value, low, high] = [space.peak_resident_bytes, space.peak_resident_range_bytes.0, space.peak_resident_range_bytes.1].map(bytes);
+    if low == high {
+        return value;
+    }
+    let unit = |text: &str| text.rsplit(' ').next().unwrap_or("").to_owned();
+    let low = if unit(&low) == unit(&high) { low.rsplit_once(' ').map_or(low.as_str(), |(number, _)| number) } else { &low };
+    format!("{value}\n{low} to {high}")
 }
 
 /// None where there is nothing to show.
@@ -87,8 +107,29 @@ fn table<const N: usize>(headings: [&str; N], rows: Vec<Vec<String>>, columns: u
 
 /// A heap's name and, below it, its version: not that of a library, which is its path.
 fn name(heap: &HeapResult) -> String {
-    let parameters = heap.heap.replace(',', ",\n ");
+    let parameters = if heap.heap.starts_with("lib:") { path_lines(&heap.heap) } else { parameter_lines(&heap.heap) };
     if heap.version.is_empty() || heap.heap.contains(&heap.version) { parameters } else { format!("{parameters}\n{}", heap.version) }
+}
+
+/// A heap's name with a line for each parameter, the first too where it is long.
+fn parameter_lines(name: &str) -> String {
+    const COLUMNS: usize = 18;
+    let first = name.split(',').next().unwrap_or(name);
+    let name = if first.contains('=') && first.chars().count() > COLUMNS { name.replacen(':', ":\n ", 1) } else { name.into() };
+    name.replace(',', ",\n ")
+}
+
+/// A library's path in lines of about as many columns as its place in the table has, broken where its words end.
+fn path_lines(path: &str) -> String {
+    const COLUMNS: usize = 22;
+    let mut lines = vec![String::new()];
+    for word in path.split_inclusive(['/', '-', '_']) {
+        match lines.last_mut() {
+            Some(line) if line.is_empty() || line.chars().count() + word.chars().count() <= COLUMNS => line.push_str(word),
+            _ => lines.push(format!(" {word}")),
+        }
+    }
+    lines.join("\n")
 }
 
 fn failed(heap: &HeapResult, kind: &str) -> Option<String> {

@@ -44,6 +44,7 @@ pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, mome
     let mut detectors = Detectors::new(Options {
         basis,
         recorded_under: bundle.meta().allocator.clone(),
+        moves_known: !bundle.meta().moves_unknown,
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..Options::default()
     });

@@ -5,7 +5,7 @@ use super::frames;
 use super::metaspace::OfProcess;
 use super::moments::Shown;
 use anyhow::{Context, Result};
-use heaplab_profile::{ProcessPeak, Profile};
+use heaplab_profile::{ProcessPeak, Profile, ResidentPeak};
 use heaplab_trace::bundle::{Bundle, Meta};
 use heaplab_trace::tables::{Frame, Module, Process, StackNode};
 use serde::Serialize;
@@ -26,6 +26,7 @@ struct Document<'a> {
     profile: ProfileShown<'a>,
     findings: Value,
     moments: &'a Shown,
+    resident: Option<ResidentPeak>,
     #[serde(skip_serializing_if = "Option::is_none")]
     metaspace: Option<&'a heaplab_metaspace_report::Report>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
@@ -93,6 +94,7 @@ pub fn document(bundle: &Bundle, analysis: &Analysis, shown: &Shown, metaspaces:
         profile,
         findings,
         moments: shown,
+        resident: heaplab_profile::resident_peak(tables, analysis.process),
         metaspace: if let [one] = metaspaces { Some(&one.report) } else { None },
         metaspaces: if metaspaces.len() > 1 { metaspaces } else { &[] },
         stacks: &tables.stacks,

@@ -11,6 +11,7 @@ use heaplab_findings::words::{bytes, duration, plural};
 use heaplab_metaspace_report::{At, Point, Report, is_metaspace, reports};
 use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::tables::process_label;
 
 /// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace holds.
 const JVMS_A_PASS: usize = 64;
@@ -200,12 +201,12 @@ fn which(bundle: &Bundle, process: u32) -> Option<String> {
     let arguments = this.arguments.get(1..).unwrap_or_default().join(" ");
     let shown: String = arguments.chars().take(160).collect();
     let dots = if shown.len() < arguments.len() { "..." } else { "" };
-    let others = others(rows.iter().filter(|row| **row != process as usize).map(|row| choose::process_label(all, *row)));
+    let others = others(rows.iter().filter(|row| **row != process as usize).map(|row| process_label(all, *row)));
     Some(format!(
         "JVM {} of {}: {} {shown}{dots}. The others: --process {others}, or all.",
-        choose::process_label(all, process as usize),
+        process_label(all, process as usize),
         rows.len(),
-        choose::program_name(this)
+        this.program_name()
     ))
 }
 

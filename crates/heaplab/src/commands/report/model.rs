@@ -6,7 +6,7 @@
 use crate::choose::{self, Moment};
 use crate::metaspaces::{Design, design};
 use crate::terminal;
-use anyhow::{Context, Result, bail};
+use anyhow::Result;
 use heaplab_findings::words::{bytes, duration};
 use heaplab_metaspace::plan::ArenaPlan;
 use heaplab_profile::At;
@@ -38,19 +38,21 @@ struct Run<'b> {
 /// No model or moment is so called, the events cannot be read, or the recording is not of a metaspace.
 pub fn text(bundle: &Bundle, process: u32, name: &str, wanted: Option<&str>) -> Result<String> {
     if !heaplab_metaspace_report::is_metaspace(bundle.tables()) {
-        bail!("--model is for recordings of a JVM's metaspace: {} is none", bundle.path().display());
+        misasked!("--model is for recordings of a JVM's metaspace: {} is none", bundle.path().display());
     }
-    let spec = name
-        .strip_prefix("metaspace:")
-        .context("a model is named as `heaplab heaps` names it: metaspace:jdk11, metaspace:jdk17,reclaim=aggressive, ...")?;
+    let Some(spec) = name.strip_prefix("metaspace:") else {
+        misasked!(
+            "{name:?} is no model: they are named as `heaplab heaps` names them: metaspace:jdk11, metaspace:jdk17,reclaim=aggressive, ..."
+        );
+    };
     let tables = bundle.tables();
     let selection = Selection { process: Some(process) };
     let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
         None | Some(Moment::End) => None,
-        Some(Moment::Peak) => bail!("--model takes marks, times and end: the peak of a model is another moment than the JVM's"),
+        Some(Moment::Peak) => misasked!("--model takes marks, times and end: the peak of a model is another moment than the JVM's"),
         Some(Moment::At(At::Mark(row))) => Some(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
         Some(Moment::At(At::Time(time_ns))) => Some(time_ns),
-        Some(Moment::At(At::Row(_))) => bail!("--model takes marks, times and end"),
+        Some(Moment::At(At::Row(_))) => misasked!("--model takes marks, times and end"),
     };
     let mut run = Run {
         bundle,

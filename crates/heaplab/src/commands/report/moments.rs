@@ -1,7 +1,7 @@
 //! `--at` and `--between`: moments as a user names them, and what was live there.
 
 use crate::choose;
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heaplab_findings::words;
 use heaplab_profile::{Amount, At, Moment, MomentRequest, MomentStack, Profile};
 use heaplab_trace::bundle::Selection;
@@ -52,7 +52,13 @@ pub fn requests(wanted: &[String], tables: &Tables, duration_ns: u64, selection:
     for name in wanted {
         if let choose::Moment::At(at) = choose::moment(tables, selection, name)? {
             if matches!(at, At::Time(time) if time > 0) && duration_ns == 0 {
-                bail!("`{name}` is a time, and this workload has no time stamps: name peak, end or a mark");
+                misasked!("`{name}` is a time, and this workload has no time stamps: name peak, end or a mark");
+            }
+            if let At::Time(time) = at
+                && time > duration_ns
+            {
+                let end = words::duration(duration_ns);
+                eprintln!("heaplab: `{name}` lies after the end of the recording ({end}): what is shown for it is its end");
             }
             requests.push(MomentRequest { name: name.clone(), at });
         }
@@ -70,22 +76,22 @@ pub fn shown(wanted: &[String], between: bool, profile: &Profile) -> Result<Show
             Some(moment) => Ok(moment.clone()),
             None if name == "peak" => Ok(from_rows(profile, &profile.peak, |row| row.at_peak)),
             None if name == "end" => Ok(from_rows(profile, &profile.end, |row| row.at_end)),
-            None => bail!("the mark `{name}` did not pass in this process; try --process all"),
+            None => misasked!("the mark `{name}` did not pass in this process; try --process all"),
         }
     };
     match wanted {
         [from, to] if between => {
             let (from, to) = (find(from)?, find(to)?);
             if from.row > to.row {
-                bail!("`{}` comes after `{}`; name the earlier moment first", from.name, to.name);
+                misasked!("`{}` comes after `{}`; name the earlier moment first", from.name, to.name);
             }
             if from.row == to.row && from.name != "peak" && to.name != "peak" {
                 let time = words::duration(from.time_ns);
-                bail!("`{}` and `{}` are the same moment ({time}): no event lies between them", wanted[0], wanted[1]);
+                misasked!("`{}` and `{}` are the same moment ({time}): no event lies between them", wanted[0], wanted[1]);
             }
             if from.name == "peak" || to.name == "peak" {
                 // What was requested by then is not kept for the peak: it moves while the recording is read.
-                bail!("--between takes marks and times; name the time of the peak instead: {}ns", profile.peak.time_ns);
+                misasked!("--between takes marks and times; name the time of the peak instead: {}ns", profile.peak.time_ns);
             }
             let stacks = changes(&from, &to);
             Ok(Shown::Between { from, to, stacks })

@@ -7,12 +7,12 @@ mod places;
 
 use super::analysis::Analysis;
 use super::moments::Shown;
-use crate::{choose, terminal};
+use crate::terminal;
 use heaplab_findings::words::{bytes, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
-use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis};
+use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
 use heaplab_trace::bundle::Bundle;
-use heaplab_trace::tables::{Ended, Tables};
+use heaplab_trace::tables::{Ended, Tables, process_label};
 use paint::Paint;
 
 /// How to write it.
@@ -33,8 +33,8 @@ pub fn report(bundle: &Bundle, analysis: &Analysis, shown: &Shown, look: &Look) 
     let mut paint = Paint::new(look.width, look.colour);
     header(&mut paint, bundle, analysis);
     warnings(&mut paint, bundle, analysis);
-    live(&mut paint, analysis, bundle.meta().moves_unknown);
-    places::marks(&mut paint, bundle.tables(), &analysis.profile, look.top);
+    live(&mut paint, analysis, bundle);
+    places::marks(&mut paint, bundle.tables(), analysis, look.top);
     if analysis.profile.totals.requests == 0 {
         paint.line("");
         paint.line("Nothing was allocated, so there is nothing to say.");
@@ -73,7 +73,7 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         return;
     };
     let Some(process) = tables.processes.get(row as usize) else { return };
-    let command = if process.arguments.is_empty() { process.executable.clone() } else { process.arguments.join(" ") };
+    let command = if process.arguments.is_empty() { process.executable.clone() } else { one_line(&process.arguments.join(" ")) };
     let end = match process.ended {
         Ended::Exited(0) => String::new(),
         Ended::Exited(status) => format!(", exit status {status}"),
@@ -83,11 +83,7 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     };
     paint.wrapped(
         "",
-        &format!(
-            "one of {} processes: pid {}, {command}{end}",
-            tables.processes.len(),
-            choose::process_label(&tables.processes, row as usize)
-        ),
+        &format!("one of {} processes: pid {}, {command}{end}", tables.processes.len(), process_label(&tables.processes, row as usize)),
     );
     let others: Vec<String> = analysis.peaks.iter().filter(|peak| peak.process != row).take(4).map(|peak| other(tables, peak)).collect();
     if !others.is_empty() {
@@ -97,12 +93,18 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
 }
 
+/// A command's words on one line: a script given as an argument has many.
+fn one_line(command: &str) -> String {
+    const CHARACTERS_MAX: usize = 200;
+    terminal::cut(&command.split_whitespace().collect::<Vec<_>>().join(" "), CHARACTERS_MAX)
+}
+
 fn other(tables: &Tables, peak: &ProcessPeak) -> String {
     let row = peak.process as usize;
     let (pid, name) = tables
         .processes
         .get(row)
-        .map_or_else(|| ("0".into(), "?"), |process| (choose::process_label(&tables.processes, row), choose::program_name(process)));
+        .map_or_else(|| ("0".into(), "?"), |process| (process_label(&tables.processes, row), process.program_name()));
     format!("{pid} {name} (peak {})", bytes(peak.peak_bytes))
 }
 
@@ -116,7 +118,9 @@ fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         paint.warning(loss);
     }
     for process in bundle.tables().processes.iter() {
-        if let Some(refused) = &process.refused {
+        // A recording's losses say it too, with how many of them there were.
+        let untold = |refused: &&String| !meta.losses.iter().any(|loss| loss.contains(refused.as_str()));
+        if let Some(refused) = process.refused.as_ref().filter(untold) {
             paint.warning(&format!("Nothing was recorded of pid {} ({}): {refused}", process.pid, process.executable));
         }
     }
@@ -131,7 +135,8 @@ fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
 }
 
-fn live(paint: &mut Paint, analysis: &Analysis, moves_unknown: bool) {
+fn live(paint: &mut Paint, analysis: &Analysis, bundle: &Bundle) {
+    let moves_unknown = bundle.meta().moves_unknown;
     let profile = &analysis.profile;
     let (peak, end, totals) = (&profile.peak, &profile.end, &profile.totals);
     paint.heading("Live memory");
@@ -150,6 +155,7 @@ fn live(paint: &mut Paint, analysis: &Analysis, moves_unknown: bool) {
         ),
     );
     sparkline(paint, &profile.timeline);
+    resident(paint, bundle.tables(), analysis);
     let moved = if totals.reallocations > 0 && moves_unknown {
         format!(", {} (moves are not known)", plural(totals.reallocations, "reallocation"))
     } else if totals.reallocations > 0 {
@@ -171,6 +177,34 @@ fn live(paint: &mut Paint, analysis: &Analysis, moves_unknown: bool) {
         bytes(totals.zeroed_bytes),
         percent(totals.temporary as f64 / totals.allocations.max(1) as f64),
     ));
+}
+
+/// What the system saw beside what was asked for.
+fn resident(paint: &mut Paint, tables: &Tables, analysis: &Analysis) {
+    // Of a JVM's metaspace, resident memory is all that the JVM has.
+    let Some(resident) = resident_peak(tables, analysis.process).filter(|_| !heaplab_metaspace_report::is_metaspace(tables)) else {
+        return;
+    };
+    let peak = analysis.profile.peak.live.bytes;
+    let most = if resident.is_kernels {
+        format!("resident at most {}, as the kernel counted", bytes(resident.bytes))
+    } else {
+        format!(
+            "resident {} in the largest of {}; between samples it may be more",
+            bytes(resident.bytes),
+            plural(resident.samples, "sample")
+        )
+    };
+    let Some(others) = resident.bytes.checked_sub(peak) else {
+        paint.wrapped("", &format!("{most}: less than was live, because blocks that are never written take no memory"));
+        return;
+    };
+    let share = percent(others as f64 / resident.bytes.max(1) as f64);
+    paint.wrapped("", &format!("{most}; beyond the peak of live bytes {} ({share}), which are no blocks of malloc:", bytes(others)));
+    paint.wrapped_dim(
+        "  ",
+        "code, stacks, what is mapped past malloc, what the allocator rounds up or keeps free, the recorder's own pages. No exact division: the two peaks may be of different moments, and blocks that are never written are not resident.",
+    );
 }
 
 /// Live bytes over the run, the most of each column.

@@ -40,7 +40,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     no_json_into_it(args.json, &args.output)?;
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.quiet)?;
     let rows = source.rows()?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;

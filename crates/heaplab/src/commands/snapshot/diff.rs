@@ -79,7 +79,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 fn two(args: &Args, first: &Path, second: &Path) -> Result<()> {
-    let (first, second) = (Source::open(first)?, Source::open(second)?);
+    let quiet = args.reading.is_quiet();
+    let (first, second) = (Source::open(first, quiet)?, Source::open(second, quiet)?);
     let (first, second) = (first.read(&args.reading)?, second.read(&args.reading)?);
     let session = warned(&first, &second);
     let bar = args.reading.spinner("comparing".into())?;
@@ -195,7 +196,7 @@ fn series(args: &Args, files: &[PathBuf]) -> Result<()> {
     let mut points: Vec<Point> = Vec::new();
     let mut totals = Vec::new();
     for path in files.iter().rev() {
-        let source = Source::open(path)?;
+        let source = Source::open(path, args.reading.is_quiet())?;
         let snapshot = source.read(&args.reading)?;
         let bar = args.reading.spinner(format!("analysing {}", path.display()))?;
         let analysis = Analysis::of(&snapshot, &args.reading.options());

@@ -1,5 +1,6 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
+use super::packed::Packing;
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -71,16 +72,17 @@ pub fn bar(quiet: bool, message: &str) -> Result<ProgressBar> {
     Ok(ProgressBar::new(1).with_style(ProgressStyle::with_template("{msg} {wide_bar} {percent} %")?).with_message(message.to_string()))
 }
 
-/// A file's bytes, mapped.
+/// A file's bytes: mapped, or unpacked where it is packed.
 pub struct Source {
     path: PathBuf,
     map: Option<Mmap>,
+    unpacked: Option<Vec<u8>>,
     modified_ns: i128,
 }
 
 impl Source {
-    /// Maps a file.
-    pub fn open(path: &Path) -> Result<Source> {
+    /// Maps a file; one that is packed is unpacked.
+    pub fn open(path: &Path, quiet: bool) -> Result<Source> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let metadata = file.metadata().with_context(|| format!("cannot open {}", path.display()))?;
         anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name a snapshot in it", path.display());
@@ -89,12 +91,22 @@ impl Source {
         // does while it is read (other bytes under a shared reference; truncated, SIGBUS) is the accepted risk of mapping files.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
-        Ok(Source { path: path.into(), map, modified_ns: i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec()) })
+        let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
+        let packed = map.as_deref().and_then(|bytes| Some((Packing::of(bytes)?, bytes)));
+        let unpacked = packed.map(|(packing, packed)| {
+            let bar = spinner(quiet, format!("unpacking {}", path.display()))?;
+            let unpacked =
+                packing.unpack(path, packed, &mut |there| bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there))));
+            bar.finish_and_clear();
+            unpacked
+        });
+        let unpacked = unpacked.transpose()?;
+        Ok(Source { path: path.into(), map, unpacked, modified_ns })
     }
 
     /// All of it; empty where the file is.
     pub fn bytes(&self) -> &[u8] {
-        self.map.as_deref().unwrap_or_default()
+        self.unpacked.as_deref().or(self.map.as_deref()).unwrap_or_default()
     }
 
     /// When it was modified, ns since 1970.
@@ -123,7 +135,7 @@ impl Source {
 
 /// Reads and analyses a file, and gives `with` the answers.
 pub fn analysed<T>(path: &Path, reading: &Reading, with: impl FnOnce(&Analysis) -> Result<T>) -> Result<T> {
-    let source = Source::open(path)?;
+    let source = Source::open(path, reading.is_quiet())?;
     let snapshot = source.read(reading)?;
     let bar = reading.spinner(format!("analysing {} objects", heaplab_findings::words::count(snapshot.graph.node_count() as u64)))?;
     let analysis = Analysis::of(&snapshot, &reading.options());

@@ -67,7 +67,7 @@ impl Wanted {
                 let node = object(analysis, *id)?;
                 let contexts = analysis.native_contexts().contexts;
                 if !contexts.contains(&node) {
-                    bail!("@{id} is no native context; there are {}", listed(analysis, &contexts));
+                    misasked!("@{id} is no native context; there are {}", listed(analysis, &contexts));
                 }
                 Ok(Filter::NativeContext(node))
             }
@@ -84,7 +84,7 @@ impl Wanted {
 
 /// What was allocated after an older snapshot of the same process was taken.
 pub fn since(older: &Path, reading: &Reading, analysis: &Analysis) -> Result<Wanted> {
-    let source = Source::open(older)?;
+    let source = Source::open(older, reading.is_quiet())?;
     let before = source.read(reading)?;
     super::diff::warned(&before, analysis.snapshot());
     let after = before.graph.last_object_id();
@@ -116,7 +116,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
     let snapshot = analysis.snapshot();
     let sites = analysis.allocation_sites();
     if sites.is_empty() {
-        bail!("the file does not tell who allocated what: take it while allocations are tracked");
+        misasked!("the file does not tell who allocated what: take it while allocations are tracked");
     }
     let found: Vec<(u32, [String; 4])> = sites
         .iter()
@@ -127,7 +127,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
         [(one, _)] => Ok(*one),
         [] => {
             let most = sites.first().context("a function that allocated")?.function;
-            bail!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
+            misasked!("no function {wanted:?} allocated; {:?} did most", forms(snapshot, most)[0])
         }
         several => {
             let mut text = format!("several functions are called {wanted:?}; name one with its place:");
@@ -135,7 +135,7 @@ fn allocator(analysis: &Analysis, wanted: &str) -> Result<u32> {
                 let is_only = |form: &&String| several.iter().filter(|(_, others)| others.contains(form)).count() == 1;
                 let _ = write!(text, "\n  allocated-by:{}", forms.iter().find(is_only).unwrap_or(&forms[3]));
             }
-            bail!(text)
+            misasked!("{text}")
         }
     }
 }

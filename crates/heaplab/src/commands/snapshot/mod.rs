@@ -9,6 +9,7 @@ mod file;
 mod filter;
 mod object;
 mod one;
+mod packed;
 mod path;
 mod pattern;
 mod query;
@@ -42,7 +43,7 @@ Examples:
   heaplab snapshot check a.heapsnapshot --assert 'count(Session) <= 10'
 
 Answers are those of Chrome DevTools, object by object. docs/snapshot-json.md
-describes --json.";
+describes --json. A file that is packed (.gz, .zst) is unpacked into memory.";
 
 /// Arguments of `heaplab snapshot`.
 #[derive(Debug, clap::Args)]

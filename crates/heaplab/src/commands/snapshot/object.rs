@@ -10,7 +10,7 @@ use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::{Edge, Node};
 use serde_json::{Map, Value, json};
 use std::cmp::Reverse;
-use std::fmt::Write;
+use std::fmt::{self, Write};
 use std::process::ExitCode;
 
 /// Characters of a string's content that are shown.
@@ -51,24 +51,22 @@ fn references(analysis: &Analysis, node: Node) -> Vec<Edge> {
 }
 
 impl Says for References {
-    fn text(&self, analysis: &Analysis, node: Node) -> String {
+    fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn Write) -> fmt::Result {
         let snapshot = analysis.snapshot();
-        let mut text = String::new();
         if let Some(place) = place(analysis, node) {
-            let _ = writeln!(text, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1);
+            writeln!(out, "made at script {}, line {}, column {}", place.script_id, place.line + 1, place.column + 1)?;
         }
         for frame in allocated_by(analysis, node) {
-            let _ = writeln!(text, "allocated in {}", terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len()));
+            writeln!(out, "allocated in {}", terminal::cut_middle(&frame, terminal::columns() - "allocated in ".len()))?;
         }
         if snapshot.node_type_name(snapshot.graph.node_type(node)).contains("string") {
-            let _ = writeln!(text, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS));
+            writeln!(out, "\n{}", cut(&analysis.name(node), CONTENT_CHARACTERS))?;
         }
         let edges = references(analysis, node);
         if edges.is_empty() {
-            text.push_str("\nIt refers to nothing.\n");
-            return text;
+            return writeln!(out, "\nIt refers to nothing.");
         }
-        let _ = writeln!(text, "\nIt refers to:");
+        writeln!(out, "\nIt refers to:")?;
         let shown = if self.top == 0 { edges.len() } else { self.top.min(edges.len()) };
         let mut table = Table::new(["shallow", "retained", "distance", "reference"]);
         for edge in &edges[..shown] {
@@ -81,11 +79,11 @@ impl Says for References {
                 what,
             ]);
         }
-        text.push_str(&table.text());
+        write!(out, "{}", table.text())?;
         if shown < edges.len() {
-            let _ = writeln!(text, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64));
+            writeln!(out, "... and {} more (--top 0 shows all)", number((edges.len() - shown) as u64))?;
         }
-        text
+        Ok(())
     }
 
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {

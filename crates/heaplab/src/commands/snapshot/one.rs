@@ -3,10 +3,14 @@
 use super::file::{self, Reading};
 use super::pattern::Subject;
 use super::rows::{heading, node_json};
+use crate::output;
 use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
-use serde_json::{Map, Value, json};
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::{Map, Value};
+use std::fmt::{self, Write as _};
+use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,8 +34,12 @@ pub struct OfObject {
 pub trait Says {
     /// The members of the JSON.
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value>;
+    /// Members of the JSON that are too large to be made before they are written: behind the others.
+    fn stream<M: SerializeMap>(&self, _: &Analysis, _: Node, _: &mut M) -> Result<(), M::Error> {
+        Ok(())
+    }
     /// The lines of the text.
-    fn text(&self, analysis: &Analysis, node: Node) -> String;
+    fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn fmt::Write) -> fmt::Result;
 }
 
 impl OfObject {
@@ -40,16 +48,41 @@ impl OfObject {
         file::analysed(&self.file, &self.reading, |analysis| {
             let node = self.subject.node(analysis)?;
             if !self.json {
-                return print!("{}{}", heading(analysis, node), says.text(analysis, node));
+                return output::printed(|out| {
+                    let mut text = Text { out, failure: None };
+                    let _ = write!(text, "{}", heading(analysis, node)).and_then(|()| says.text(analysis, node, &mut text));
+                    text.failure.map_or(Ok(()), Err)
+                });
             }
-            let mut answer = Map::from_iter([
-                ("format".to_owned(), json!(format)),
-                ("version".to_owned(), json!(1)),
-                ("object".to_owned(), node_json(analysis, node)),
-            ]);
-            answer.extend(says.json(analysis, node));
-            println!("{}", serde_json::to_string(&answer)?)
+            output::printed(|out| {
+                let mut serializer = serde_json::Serializer::new(&mut *out);
+                let mut map = serializer.serialize_map(None)?;
+                map.serialize_entry("format", format)?;
+                map.serialize_entry("version", &1)?;
+                map.serialize_entry("object", &node_json(analysis, node))?;
+                for (name, value) in says.json(analysis, node) {
+                    map.serialize_entry(&name, &value)?;
+                }
+                says.stream(analysis, node, &mut map)?;
+                map.end()?;
+                writeln!(out)
+            })
         })?;
         Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// Text on its way out, which keeps why it could not get there.
+struct Text<'o> {
+    out: &'o mut dyn Write,
+    failure: Option<io::Error>,
+}
+
+impl fmt::Write for Text<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.out.write_all(text.as_bytes()).map_err(|failure| {
+            self.failure = Some(failure);
+            fmt::Error
+        })
     }
 }

@@ -1,7 +1,8 @@
 //! What a user names: an object by its id, or classes by a pattern.
 
 use super::summary::name;
-use anyhow::{Context, Result, bail};
+use crate::output::Misasked;
+use anyhow::Result;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::Analysis;
 
@@ -70,7 +71,7 @@ impl Subject {
             Subject::Classes(pattern) => {
                 let nodes = of_classes(analysis, &pattern.classes(analysis));
                 if nodes.is_empty() {
-                    bail!("no object is of a class {:?}{}", pattern.text(), suggestion(analysis, pattern));
+                    misasked!("no object is of a class {:?}{}", pattern.text(), suggestion(analysis, pattern));
                 }
                 let mut nodes = nodes;
                 nodes.sort_by_key(|node| std::cmp::Reverse(analysis.retained_size(*node)));
@@ -91,7 +92,7 @@ pub fn object(analysis: &Analysis, id: u32) -> Result<Node> {
         .snapshot()
         .graph
         .node_by_id(id)
-        .with_context(|| format!("no object has the id @{id}; ids are of one process and its snapshots"))
+        .ok_or_else(|| Misasked(format!("no object has the id @{id}; ids are of one process and its snapshots")).into())
 }
 
 /// The objects with a size whose class is chosen.

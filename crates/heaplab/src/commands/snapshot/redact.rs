@@ -69,7 +69,7 @@ enum KeepNames {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     no_json_into_it(args.json, &args.output)?;
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.quiet)?;
     let rows = source.rows()?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {

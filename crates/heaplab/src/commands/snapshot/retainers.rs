@@ -1,15 +1,20 @@
 //! `heaplab snapshot retainers`: what refers to an object, the nearest to a root first, as DevTools' Retainers.
 
+mod tree;
+
 use super::one::{OfObject, Says};
 use super::rows::{edge_json, label_within, node_json, step};
 use super::table::{cut, distance, number};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_snapshot::analysis::Analysis;
-use heaplab_snapshot::{Edge, Node, Retainers};
+use heaplab_snapshot::{Node, Retainers};
+use serde::ser::{Serialize, SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Map, Value, json};
-use std::fmt::Write;
+use std::collections::HashSet;
+use std::fmt::{self, Write};
 use std::process::ExitCode;
+use tree::{Followed, Limits, Tree, Under};
 
 /// Arguments of `heaplab snapshot retainers`.
 #[derive(Debug, clap::Args)]
@@ -22,7 +27,8 @@ use std::process::ExitCode;
 
 A line reads: the object, and by what reference it holds the one above. The
 order is DevTools': by distance from the roots, so that the first is on a
-shortest path.")]
+shortest path. An object is followed once, where it is nearest to the one asked
+for; elsewhere stands (above), (below), or (again) where it is on the way.")]
 pub struct Args {
     #[command(flatten)]
     object: OfObject,
@@ -32,95 +38,129 @@ pub struct Args {
     /// Referrers to show of each object; 0: all
     #[arg(long, value_name = "N", default_value_t = 20)]
     top: usize,
+    /// Lines at most, the nearest levels first; the first level is always there; 0: all
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    lines: usize,
 }
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let top = if args.top == 0 { usize::MAX } else { args.top };
-    args.object.answer("heaplab-snapshot-retainers", &Holders { depth: args.depth.into(), top })
+    let all = |number| if number == 0 { usize::MAX } else { number };
+    let limits = Limits { depth: args.depth.into(), top: all(args.top), lines: all(args.lines) };
+    args.object.answer("heaplab-snapshot-retainers", &Holders { limits })
 }
 
 /// What refers to the object.
 struct Holders {
-    depth: usize,
-    top: usize,
-}
-
-impl Holders {
-    fn walk<'w, 's, 'a>(&self, analysis: &'w Analysis<'s, 'a>) -> Walk<'w, 's, 'a> {
-        Walk { analysis, retainers: Retainers::of(&analysis.snapshot().graph), top: self.top }
-    }
+    limits: Limits,
 }
 
 impl Says for Holders {
-    fn text(&self, analysis: &Analysis, node: Node) -> String {
-        let mut text = "\nHeld by:\n".to_owned();
-        self.walk(analysis).text(node, self.depth, &mut vec![node], &mut text);
-        text
+    fn text(&self, analysis: &Analysis, node: Node, out: &mut dyn Write) -> fmt::Result {
+        writeln!(out, "\nHeld by:")?;
+        let tree = Tree::of(analysis, node, self.limits);
+        let mut lines = Lines { analysis, tree: &tree, shown: HashSet::from([node]), columns: terminal::columns() };
+        lines.write(&tree.first(node), &mut vec![node], out)?;
+        match tree.not_followed {
+            0 => Ok(()),
+            left => writeln!(out, "\n{} objects are not followed: --lines {} are reached", number(left as u64), self.limits.lines),
+        }
     }
 
     fn json(&self, analysis: &Analysis, node: Node) -> Map<String, Value> {
-        let walk = self.walk(analysis);
-        Map::from_iter([
-            ("total".to_owned(), json!(walk.retainers.of_node(node).len())),
-            ("retainers".to_owned(), walk.json(node, self.depth, &mut vec![node]).into()),
-        ])
+        Map::from_iter([("total".to_owned(), json!(Retainers::of(&analysis.snapshot().graph).of_node(node).len()))])
+    }
+
+    fn stream<M: SerializeMap>(&self, analysis: &Analysis, node: Node, map: &mut M) -> Result<(), M::Error> {
+        let tree = Tree::of(analysis, node, self.limits);
+        map.serialize_entry("not_followed", &tree.not_followed)?;
+        map.serialize_entry("retainers", &Rows { analysis, tree: &tree, of: &tree.first(node) })
     }
 }
 
-/// Follows references backwards.
-struct Walk<'w, 's, 'a> {
+/// The tree as text.
+struct Lines<'w, 's, 'a> {
     analysis: &'w Analysis<'s, 'a>,
-    retainers: Retainers,
-    top: usize,
+    tree: &'w Tree,
+    /// Objects that were followed in the lines so far.
+    shown: HashSet<Node>,
+    columns: usize,
 }
 
-impl Walk<'_, '_, '_> {
-    fn sorted(&self, node: Node) -> Vec<(Edge, Node)> {
-        let mut sorted = self.analysis.retainers(&self.retainers, node);
-        self.analysis.sort_by_node_name(&mut sorted);
-        sorted.into_iter().map(|retaining| (retaining.edge, retaining.from)).collect()
-    }
-
-    fn text(&self, node: Node, depth: usize, above: &mut Vec<Node>, out: &mut String) {
-        let sorted = self.sorted(node);
-        let columns = terminal::columns();
-        let indent = "  ".repeat(above.len().min(columns / 4));
-        for (edge, source) in sorted.iter().take(self.top) {
-            let again = if above.contains(source) { "  (again)" } else { "" };
-            let before = format!("{:>4} {indent}", distance(self.analysis.distance(*source)));
-            let room = columns - before.len();
-            let (from, by) = (label_within(self.analysis, *source, room), step(self.analysis, *edge) + again);
+impl Lines<'_, '_, '_> {
+    fn write(&mut self, of: &Followed, above: &mut Vec<Node>, out: &mut dyn Write) -> fmt::Result {
+        let indent = "  ".repeat(above.len().min(self.columns / 4));
+        for row in of.rows.clone() {
+            let retaining = self.tree.rows[row];
+            let under = self.tree.under(row);
+            let where_else = match under {
+                _ if above.contains(&retaining.from) => "  (again)",
+                Under::Elsewhere if self.shown.contains(&retaining.from) => "  (above)",
+                Under::Elsewhere => "  (below)",
+                Under::Rows(_) | Under::Nothing => "",
+            };
+            let before = format!("{:>4} {indent}", distance(self.analysis.distance(retaining.from)));
+            let room = self.columns - before.len();
+            let (from, by) = (label_within(self.analysis, retaining.from, room), step(self.analysis, retaining.edge) + where_else);
             if from.chars().count() + 1 + by.chars().count() <= room {
-                let _ = writeln!(out, "{before}{from} {by}");
+                writeln!(out, "{before}{from} {by}")?;
             } else {
-                let _ = writeln!(out, "{before}{from}\n     {indent}    {}", cut(&by, room - 4));
+                writeln!(out, "{before}{from}\n     {indent}    {}", cut(&by, room - 4))?;
             }
-            if depth > 1 && again.is_empty() {
-                above.push(*source);
-                self.text(*source, depth - 1, above, out);
+            if let Under::Rows(followed) = under {
+                self.shown.insert(retaining.from);
+                above.push(retaining.from);
+                self.write(followed, above, out)?;
                 above.pop();
             }
         }
-        if sorted.is_empty() {
-            let _ = writeln!(out, "     {indent}nothing");
+        if of.rows.is_empty() && of.more == 0 {
+            writeln!(out, "     {indent}nothing")?;
         }
-        if let Some(more) = sorted.len().checked_sub(self.top).filter(|more| *more > 0) {
-            let _ = writeln!(out, "     {indent}... and {} more", number(more as u64));
+        if of.more > 0 {
+            writeln!(out, "     {indent}... and {} more", number(of.more as u64))?;
         }
+        Ok(())
     }
+}
 
-    fn json(&self, node: Node, depth: usize, above: &mut Vec<Node>) -> Vec<Value> {
-        let mut rows = Vec::new();
-        for (edge, source) in self.sorted(node).into_iter().take(self.top) {
-            let mut row = json!({"edge": edge_json(self.analysis, edge), "from": node_json(self.analysis, source)});
-            if depth > 1 && !above.contains(&source) {
-                above.push(source);
-                row["retainers"] = self.json(source, depth - 1, above).into();
-                above.pop();
-            }
-            rows.push(row);
+/// The referrers of one object as JSON, and in them theirs.
+struct Rows<'w, 's, 'a> {
+    analysis: &'w Analysis<'s, 'a>,
+    tree: &'w Tree,
+    of: &'w Followed,
+}
+
+impl Serialize for Rows<'_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut rows = serializer.serialize_seq(Some(self.of.rows.len()))?;
+        for row in self.of.rows.clone() {
+            rows.serialize_element(&Row { rows: self, row })?;
         }
-        rows
+        rows.end()
+    }
+}
+
+struct Row<'w, 'r, 's, 'a> {
+    rows: &'w Rows<'r, 's, 'a>,
+    row: usize,
+}
+
+impl Serialize for Row<'_, '_, '_, '_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Rows { analysis, tree, .. } = self.rows;
+        let retaining = tree.rows[self.row];
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("edge", &edge_json(analysis, retaining.edge))?;
+        map.serialize_entry("from", &node_json(analysis, retaining.from))?;
+        match tree.under(self.row) {
+            Under::Rows(of) => {
+                map.serialize_entry("left_out", &of.more)?;
+                map.serialize_entry("retainers", &Rows { analysis, tree, of })?;
+            }
+            Under::Elsewhere => map.serialize_entry("elsewhere", &true)?,
+            Under::Nothing => {}
+        }
+        map.end()
     }
 }

@@ -2,14 +2,16 @@
 
 use super::file::{self, Reading};
 use super::table::{Table, number, one_line};
+use crate::output;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, DuplicateStrings};
 use heaplab_snapshot::strings::{to_text, units};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::borrow::Cow;
 use std::cmp::Reverse;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -25,7 +27,8 @@ use std::process::ExitCode;
   heaplab snapshot strings a.heapsnapshot --containing @example.org
 
 V8 cuts strings in a snapshot at 1024 characters; others of the same beginning
-are told apart by length and hash where the file has them.")]
+are told apart by length and hash where the file has them. Where it has not, only
+the beginnings are known to be the same: the saving is at most that (<=).")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
@@ -48,12 +51,19 @@ pub struct Args {
 
 /// A string and the objects that hold it.
 struct Row {
-    value: Vec<u8>,
     nodes: Vec<Node>,
     shallow_bytes: u64,
     retained_bytes: u64,
     saving_bytes: u64,
     cut: bool,
+    beginnings_alone: bool,
+}
+
+impl Row {
+    /// The string: made when it is needed, for all of them may be larger than the file.
+    fn value<'r>(&self, analysis: &'r Analysis) -> Cow<'r, [u8]> {
+        analysis.name_bytes(self.nodes[0])
+    }
 }
 
 impl From<DuplicateStrings> for Row {
@@ -63,7 +73,7 @@ impl From<DuplicateStrings> for Row {
             retained_bytes: group.retained_size,
             saving_bytes: group.saving_bytes(),
             cut: group.truncated,
-            value: group.value,
+            beginnings_alone: group.beginnings_alone,
             nodes: group.nodes,
         }
     }
@@ -74,13 +84,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     file::analysed(&args.file, &args.reading, |analysis| {
         let mut rows: Vec<Row> = if args.all { all(analysis) } else { analysis.duplicate_strings().into_iter().map(Row::from).collect() };
         if let Some(wanted) = &args.containing {
-            rows.retain(|row| to_text(Cow::Borrowed(&row.value)).contains(wanted.as_str()));
+            rows.retain(|row| to_text(row.value(analysis)).contains(wanted.as_str()));
         }
         rows.sort_by_key(|row| Reverse((row.saving_bytes, row.retained_bytes)));
         if args.json {
-            println!("{}", serde_json::to_string(&json_of(analysis, &rows))?)
+            output::printed(|out| write_json(analysis, &rows, out))
         } else {
-            print!("{}", text(&rows, args.all, args.top))
+            print!("{}", text(analysis, &rows, args.all, args.top))
         }
     })?;
     Ok(ExitCode::SUCCESS)
@@ -95,41 +105,34 @@ fn all(analysis: &Analysis) -> Vec<Row> {
     let strings = snapshot.graph.nodes().filter(|node| analysis.self_size(*node) > 0).filter(is_string);
     strings
         .map(|node| Row {
-            value: analysis.name_bytes(node).into_owned(),
             nodes: vec![node],
             shallow_bytes: analysis.self_size(node),
             retained_bytes: analysis.retained_size(node),
             saving_bytes: 0,
             cut: false,
+            beginnings_alone: analysis.may_be_cut(node),
         })
         .collect()
 }
 
-fn text(rows: &[Row], all: bool, top: usize) -> String {
+fn text(analysis: &Analysis, rows: &[Row], all: bool, top: usize) -> String {
     let shown = if top == 0 { rows.len() } else { top.min(rows.len()) };
-    let copies: usize = rows.iter().map(|row| row.nodes.len()).sum();
-    let saving: u64 = rows.iter().map(|row| row.saving_bytes).sum();
     let mut text = if all {
         format!("{} strings, {}\n\n", number(rows.len() as u64), bytes(rows.iter().map(|row| row.shallow_bytes).sum()))
     } else {
-        format!(
-            "{} strings are on the heap {} times; one copy of each would save {}\n\n",
-            number(rows.len() as u64),
-            number(copies as u64),
-            bytes(saving)
-        )
+        duplicates_in_words(rows)
     };
     let mut table = Table::new(["saving", "copies", "shallow", "retained", "characters", "string"]);
     for row in &rows[..shown] {
-        let length = format!("{}{}", number(units(&row.value) as u64), if row.cut { "+" } else { "" });
-        let value = format!("\"{}\"", one_line(&to_text(Cow::Borrowed(&row.value))));
+        let value = row.value(analysis);
+        let length = format!("{}{}", number(units(&value) as u64), if row.cut || row.beginnings_alone { "+" } else { "" });
         table.row([
-            bytes(row.saving_bytes),
+            format!("{}{}", if row.beginnings_alone && !all { "<= " } else { "" }, bytes(row.saving_bytes)),
             number(row.nodes.len() as u64),
             bytes(row.shallow_bytes),
             bytes(row.retained_bytes),
             length,
-            value,
+            format!("\"{}\"", one_line(&to_text(value))),
         ]);
     }
     text.push_str(&table.text());
@@ -139,21 +142,41 @@ fn text(rows: &[Row], all: bool, top: usize) -> String {
     text
 }
 
-fn json_of(analysis: &Analysis, rows: &[Row]) -> Value {
+/// What the duplicates come to: strings of which only the beginnings are known are counted apart.
+fn duplicates_in_words(rows: &[Row]) -> String {
+    let sums = |beginnings_alone: bool| {
+        let rows = || rows.iter().filter(move |row| row.beginnings_alone == beginnings_alone);
+        let copies: usize = rows().map(|row| row.nodes.len()).sum();
+        (number(rows().count() as u64), number(copies as u64), rows().map(|row| row.saving_bytes).sum::<u64>())
+    };
+    let (strings, copies, saving) = sums(false);
+    let mut text = format!("{strings} strings are on the heap {copies} times; one copy of each would save {}\n", bytes(saving));
+    let (beginnings, objects, saving) = sums(true);
+    if saving > 0 {
+        text.push_str(&format!(
+            "{beginnings} beginnings are shared by {objects} strings of which the file has no more;\n\
+             if these go on in the same way, one copy of each saves {} at most\n",
+            bytes(saving)
+        ));
+    }
+    text + "\n"
+}
+
+fn write_json(analysis: &Analysis, rows: &[Row], out: &mut dyn Write) -> std::io::Result<()> {
     let graph = &analysis.snapshot().graph;
-    let rows: Vec<Value> = rows
-        .iter()
-        .map(|row| {
-            json!({
-                "value": to_text(Cow::Borrowed(&row.value)),
-                "copies": row.nodes.len(),
-                "shallow_bytes": row.shallow_bytes,
-                "retained_bytes": row.retained_bytes,
-                "saving_bytes": row.saving_bytes,
-                "cut": row.cut,
-                "ids": row.nodes.iter().map(|node| graph.id(*node)).collect::<Vec<_>>(),
-            })
-        })
-        .collect();
-    json!({"format": "heaplab-snapshot-strings", "version": 1, "strings": rows})
+    write!(out, "{{\"format\":\"heaplab-snapshot-strings\",\"version\":1,\"strings\":[")?;
+    for (place, row) in rows.iter().enumerate() {
+        let row = json!({
+            "value": to_text(row.value(analysis)),
+            "copies": row.nodes.len(),
+            "shallow_bytes": row.shallow_bytes,
+            "retained_bytes": row.retained_bytes,
+            "saving_bytes": row.saving_bytes,
+            "cut": row.cut,
+            "beginnings_alone": row.beginnings_alone,
+            "ids": row.nodes.iter().map(|node| graph.id(*node)).collect::<Vec<_>>(),
+        });
+        write!(out, "{}{row}", if place > 0 { ",\n" } else { "\n" })?;
+    }
+    writeln!(out, "]}}")
 }

@@ -123,7 +123,7 @@ fn summary(args: &Args) -> Result<Summary> {
             Ok(summary)
         });
     }
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.reading.is_quiet())?;
     let key = Key::of(source.bytes(), source.modified_ns());
     let mut path = args.file.clone().into_os_string();
     path.push(".index");

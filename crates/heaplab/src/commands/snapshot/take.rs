@@ -6,6 +6,7 @@ use super::watch::interval;
 use crate::terminal;
 use anyhow::{Result, bail};
 use heaplab_capture::take::{self, Progress, Request, Taken};
+use heaplab_capture::workers::{self, Worker};
 use heaplab_capture::{CaptureError, Connection};
 use heaplab_findings::words::{bytes, count};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -27,14 +28,20 @@ use std::time::Duration;
       -o after.heapsnapshot
   heaplab snapshot take --node ws://127.0.0.1:9229/5c3f... -o a.heapsnapshot
   heaplab snapshot take --chromium 9222 --page shop -o a.heapsnapshot
+  # a worker thread, whose heap is its own; and all of them beside the main one
+  heaplab snapshot take --node 4711 --worker 2 -o worker.heapsnapshot
+  heaplab snapshot take --node 4711 --worker all -o a.heapsnapshot
 
 To compare snapshots take them with one command: the ids of objects are those of
 one connection, and V8 begins anew with the next. (`watch` takes a series.)
 
 A Node that does not listen yet is asked to (SIGUSR1), and its inspector is
 closed again in the end, since who can reach it can run code in the process; it
-stays open only if heaplab is killed. One that was open stays so. Worker threads
-have heaps of their own, which are not in the snapshot.
+stays open only if heaplab is killed. One that was open stays so.
+
+Worker threads have heaps of their own, which are not in a snapshot of the main
+thread; where there are any, heaplab lists them. Workers that workers started,
+and a browser's shared and service workers (--page has those), are not listed.
 
 The program stands still meanwhile. heaplab writes what it receives, so that its own memory stays small;
 the target's does not: V8 needs several times the heap. What came before the
@@ -49,6 +56,10 @@ pub struct Args {
     /// Take the next one after this time, such as 30s or 5min, instead of waiting for Enter
     #[arg(long, value_name = "TIME", value_parser = interval)]
     every: Option<Duration>,
+    /// Take the heap of a worker thread: its number, a part of its title or address, or all, into files such as a.worker-2.heapsnapshot, beside the
+    /// main thread's
+    #[arg(long, value_name = "NUMBER|TEXT|all")]
+    worker: Option<String>,
     /// Numbers as objects of their own, so that their values can be seen
     #[arg(long)]
     numbers: bool,
@@ -63,24 +74,83 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     if let Some((_, twice)) = args.outputs.iter().enumerate().find(|(at, path)| args.outputs[..*at].contains(path)) {
-        bail!("{} is named twice: each snapshot needs a file of its own", twice.display());
+        misasked!("{} is named twice: each snapshot needs a file of its own", twice.display());
     }
     let (mut connection, title) = args.target.connect()?;
     let quiet = args.quiet || args.json;
+    let heaps = match heaps(&args, &mut connection) {
+        Ok(heaps) => heaps,
+        Err(error) => {
+            args.target.end(connection);
+            return Err(error);
+        }
+    };
     for (number, path) in args.outputs.iter().enumerate() {
         if number > 0 {
             wait(&args, path)?;
         }
-        let taken = with_progress(&mut connection, path, Request { numbers: args.numbers }, quiet)?;
-        if args.json {
-            println!("{}", serde_json::to_string(&taken_json(&taken))?)?;
-        } else {
-            print!("{}", terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
+        for worker in &heaps {
+            connection.turn_to(worker.as_ref());
+            let path = if heaps.len() > 1 { worker_path(path, worker.as_ref()) } else { path.clone() };
+            let taken = with_progress(&mut connection, &path, Request { numbers: args.numbers }, quiet)?;
+            if args.json {
+                println!("{}", serde_json::to_string(&with_worker(taken_json(&taken), worker.as_ref()))?)?;
+            } else {
+                let title = worker.as_ref().map_or_else(|| title.clone(), |worker| format!("worker {worker}"));
+                print!("{}", terminal::paragraph(&line(&taken, &title), "", 0, terminal::columns()))?;
+            }
+            std::io::stdout().flush().ok();
         }
-        std::io::stdout().flush().ok();
     }
     args.target.end(connection);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The heaps to take: none stands for the main thread's.
+fn heaps(args: &Args, connection: &mut Connection) -> Result<Vec<Option<Worker>>> {
+    let workers = match &args.worker {
+        // Whether there are any is only to be mentioned.
+        None => connection.workers().unwrap_or_default(),
+        Some(_) => connection.workers()?,
+    };
+    let list = || workers.iter().take(LISTED_WORKERS).map(|worker| format!("\n  {worker}")).collect::<String>();
+    match args.worker.as_deref() {
+        None => {
+            if !workers.is_empty() && !args.quiet {
+                let note =
+                    format!("{} with heaps of their own, which are not in this snapshot (--worker takes them):", threads(workers.len()));
+                eprint!("{}", terminal::paragraph(&note, "heaplab: ", 2, terminal::columns()));
+                eprintln!("{}", list().trim_start_matches('\n'));
+            }
+            Ok(vec![None])
+        }
+        Some("all") => Ok(std::iter::once(None).chain(workers.into_iter().map(Some)).collect()),
+        Some(wanted) => match workers::choose(&workers, wanted) {
+            Ok(worker) => Ok(vec![Some(worker.clone())]),
+            Err(why) => bail!("--worker {wanted}: {why}{}{}", if workers.is_empty() { "" } else { ":" }, list()),
+        },
+    }
+}
+
+/// The most workers that a message lists.
+const LISTED_WORKERS: usize = 20;
+
+fn threads(count: usize) -> String {
+    if count == 1 { "1 worker".to_owned() } else { format!("{count} workers") }
+}
+
+/// `a.heapsnapshot` as `a.worker-2.heapsnapshot`.
+fn worker_path(path: &Path, worker: Option<&Worker>) -> PathBuf {
+    let Some(worker) = worker else { return path.into() };
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let extension = path.extension().map_or_else(String::new, |extension| format!(".{}", extension.to_string_lossy()));
+    path.with_file_name(format!("{name}.worker-{}{extension}", worker.number))
+}
+
+/// Whose heap it is.
+fn with_worker(mut taken: Value, worker: Option<&Worker>) -> Value {
+    taken["worker"] = worker.map_or(Value::Null, |worker| json!({"number": worker.number, "title": worker.title, "url": worker.url}));
+    taken
 }
 
 /// Until the next one is due.

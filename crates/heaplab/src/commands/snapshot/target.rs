@@ -1,6 +1,6 @@
 //! Which live heap: a process, or an inspector's address.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 use heaplab_capture::{Connection, Endpoint, Options};
 use std::time::Duration;
 
@@ -37,13 +37,13 @@ impl Target {
             (Some(node), _) if node.contains(['.', ':']) => Endpoint::at(node, page, &options)?,
             (Some(node), _) => match node.parse() {
                 Ok(pid) => Endpoint::of_process(pid, &options)?,
-                Err(_) => bail!("--node {node} is neither a process id nor an address such as 127.0.0.1:9229"),
+                Err(_) => misasked!("--node {node} is neither a process id nor an address such as 127.0.0.1:9229"),
             },
             (None, Some(chromium)) => match chromium.parse::<u16>() {
                 Ok(port) => Endpoint::at(&format!("127.0.0.1:{port}"), page, &options)?,
                 Err(_) => Endpoint::at(chromium, page, &options)?,
             },
-            (None, None) => bail!("name a --node or a --chromium"),
+            (None, None) => misasked!("name a --node or a --chromium"),
         };
         let connection = Connection::open(&endpoint, &options)?;
         let title = if endpoint.title.is_empty() { endpoint.address.to_string() } else { endpoint.title };

@@ -50,7 +50,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     no_json_into_it(args.json, &args.output)?;
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.reading.is_quiet())?;
     let snapshot = source.read(&args.reading)?;
     let rows = source.rows()?;
     let spinner = args.reading.spinner("analysing".into())?;

@@ -5,7 +5,6 @@ use super::table::{Table, number};
 use crate::terminal;
 use anyhow::Result;
 use heaplab_findings::words::bytes;
-use heaplab_snapshot::Snapshot;
 use heaplab_snapshot::validate::{Report, validate};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};
@@ -35,35 +34,28 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let source = Source::open(&args.file)?;
+    let source = Source::open(&args.file, args.quiet || args.json)?;
     let bar = file::bar(args.quiet || args.json, "validating")?;
     let report = validate(source.bytes(), &mut |done, all| {
         bar.set_length(all);
         bar.set_position(done);
     });
     bar.finish_and_clear();
-    // What is whole may still be no heap (two objects of one id, no object at all): the reader has the last word.
-    let refused = if report.is_good() { Snapshot::read(source.bytes()).err().map(|error| error.to_string()) } else { None };
     if args.json {
-        println!("{}", serde_json::to_string(&json_of(&report, refused.as_deref()))?)?;
+        println!("{}", serde_json::to_string(&json_of(&report))?)?;
     } else {
-        print!("{}", text(&args.file, &report, refused.as_deref()))?;
+        print!("{}", text(&args.file, &report))?;
     }
-    Ok(if report.is_good() && refused.is_none() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if report.is_good() { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn text(path: &Path, report: &Report, refused: Option<&str>) -> String {
+fn text(path: &Path, report: &Report) -> String {
     let mut text = String::new();
     let (path, columns) = (path.display(), terminal::columns());
     match &report.damage {
-        None if refused.is_some() => {
-            text += &terminal::paragraph(&format!("{path}: its lists are whole, and readers refuse it"), "", 0, columns);
-            text += &terminal::paragraph(refused.unwrap_or_default(), "  ", 2, columns);
-        }
         None => text += &terminal::paragraph(&format!("{path}: good, {}", bytes(report.file_bytes)), "", 0, columns),
         Some(damage) => {
-            let (good, all) = (number(report.good_bytes), number(report.file_bytes));
-            text += &terminal::paragraph(&format!("{path}: damaged; good up to byte {good} of {all}"), "", 0, columns);
+            text += &terminal::paragraph(&format!("{path}: {}", state(report)), "", 0, columns);
             text += &terminal::paragraph(&damage.to_string(), "  ", 2, columns);
         }
     }
@@ -83,7 +75,22 @@ fn text(path: &Path, report: &Report, refused: Option<&str>) -> String {
     text
 }
 
-fn json_of(report: &Report, refused: Option<&str>) -> Value {
+/// How far a damaged file is good.
+fn state(report: &Report) -> String {
+    let (good, all) = (number(report.good_bytes), number(report.file_bytes));
+    match report.cut_in() {
+        Some(list) => {
+            let of = list.declared.map_or_else(String::new, |declared| format!(" of {}", number(declared)));
+            let rows = format!("{}{of} rows of it are whole", number(list.rows));
+            format!("cut at byte {all}, within `{}`; good up to byte {good} ({rows})", list.section.key())
+        }
+        None if report.is_cut() && report.counts.is_none() => format!("cut at byte {all}, within its header; nothing of it can be read"),
+        None if report.is_cut() => format!("cut at byte {all}; good up to there"),
+        None => format!("damaged; good up to byte {good} of {all}"),
+    }
+}
+
+fn json_of(report: &Report) -> Value {
     let lists: Vec<Value> = report
         .lists
         .iter()
@@ -94,11 +101,13 @@ fn json_of(report: &Report, refused: Option<&str>) -> Value {
     json!({
         "format": "heaplab-snapshot-validate",
         "version": 1,
-        "good": report.is_good() && refused.is_none(),
+        "good": report.is_good(),
         "file_bytes": report.file_bytes,
         "good_bytes": report.good_bytes,
         "damage": report.damage.as_ref().map(ToString::to_string),
-        "refused": refused,
+        "damage_offset": report.damage.as_ref().map(|damage| damage.offset),
+        "cut": report.is_cut(),
+        "cut_in": report.cut_in().map(|list| list.section.key()),
         "lists": lists,
         "oddities": report.oddities.iter().map(ToString::to_string).collect::<Vec<_>>(),
     })

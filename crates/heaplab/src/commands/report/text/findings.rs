@@ -5,19 +5,22 @@ use super::super::frames;
 use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_findings::{Basis, Evidence, Finding, Kind, LeakPattern, Level};
+use heaplab_findings::{Basis, Evidence, Finding, Kind, LeakPattern, Level, ORDER};
 use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
 
-/// The findings that a change in the code would answer, the most expensive first. What came once and stayed is not among
+/// The findings that a change in the code would answer, in their order. What came once and stayed is not among
 /// them; it has its own section.
 pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
     let findings: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| !is_one_off(finding)).collect();
     paint.heading("What to change");
     if findings.is_empty() {
         paint.line("Nothing that wastes a thousandth of the peak or of what was asked for.");
+    }
+    if findings.len() > 1 {
+        paint.wrapped_dim("", ORDER);
     }
     for (rank, finding) in findings.iter().take(most).enumerate() {
         if rank > 0 {
@@ -36,7 +39,7 @@ fn is_one_off(finding: &Finding) -> bool {
 }
 
 fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
-    paint.bold(&format!("{rank:>3}. {}: {}", finding.kind.title(), finding.title));
+    paint.item(&format!("{rank:>3}. "), &format!("{}: {}", finding.kind.title(), finding.title));
     paint.wrapped("     ", &cost(finding));
     paint.wrapped("     ", &finding.advice);
     if let Evidence::Growth(growth) = &finding.evidence {

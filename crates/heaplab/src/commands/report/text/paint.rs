@@ -64,6 +64,15 @@ impl Paint {
         self.styled(BOLD, line);
     }
 
+    /// Stands out, behind a mark such as a number; further lines begin below its first word.
+    pub fn item(&mut self, mark: &str, text: &str) {
+        let columns = mark.chars().count();
+        for (number, line) in wrap(text, self.width.saturating_sub(columns)).into_iter().enumerate() {
+            let before = if number == 0 { mark } else { "" };
+            self.styled(BOLD, &format!("{before:columns$}{line}"));
+        }
+    }
+
     /// Steps back.
     pub fn dim(&mut self, line: &str) {
         self.styled(DIM, line);
@@ -106,5 +115,12 @@ mod tests {
         paint.heading("one");
         paint.warning("two");
         assert_eq!(paint.finish(), "\none\n! two\n");
+    }
+
+    #[test]
+    fn an_item_goes_on_below_its_first_word() {
+        let mut paint = Paint::new(12, false);
+        paint.item(" 1. ", "buffers that grow");
+        assert_eq!(paint.finish(), " 1. buffers\n    that\n    grow\n");
     }
 }

@@ -1,5 +1,6 @@
 //! Which stacks hold the bytes: at the peak, at a moment, between two moments.
 
+use super::super::analysis::Analysis;
 use super::super::frames;
 use super::super::moments::Shown;
 use super::paint::Paint;
@@ -82,22 +83,23 @@ fn show(paint: &mut Paint, tables: &Tables, stacks: impl Iterator<Item = (StackI
 }
 
 /// The recording's marks with what was live at each: what `--at` and `--between` can be asked for.
-pub fn marks(paint: &mut Paint, tables: &Tables, profile: &Profile, most: usize) {
+pub fn marks(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
     if tables.marks.is_empty() {
         return;
     }
     paint.heading("Marks");
     paint.dim(&format!("{:>10}{:>14}{:>14}  mark", "time", "live", "objects"));
+    let process = analysis.process.and_then(|row| tables.processes.get(row as usize));
     for (row, mark) in tables.marks.iter().enumerate().take(most) {
-        let known = profile.marks.iter().find(|passed| passed.mark as usize == row).map(|passed| passed.live);
-        let (live, objects) = match known {
-            Some(live) => (bytes(live.bytes), count(live.objects)),
-            // It passed in another process: what this one had live then is known to a point of the timeline.
-            None => {
-                let ended = |point: &&heaplab_profile::TimelinePoint| point.at + profile.timeline.width <= mark.time_ns;
-                let live = profile.timeline.points.iter().take_while(ended).last().map_or(0, |point| point.live.bytes);
-                (format!("~ {}", bytes(live)), String::new())
+        let passed = analysis.profile.marks.iter().find(|passed| passed.mark as usize == row);
+        let (live, objects) = match (passed, process) {
+            // A mark of its own counts, whatever is said of its times.
+            (_, Some(process)) if mark.process != analysis.process && mark.time_ns < process.began_ns => {
+                ("not begun".into(), String::new())
             }
+            (_, Some(process)) if mark.process != analysis.process && !process.ran_at(mark.time_ns) => ("ended".into(), String::new()),
+            (Some(passed), _) => (bytes(passed.live.bytes), count(passed.live.objects)),
+            (None, _) => ("not known".into(), String::new()),
         };
         paint.line(&format!("{:>10}{live:>14}{objects:>14}  {}", duration(mark.time_ns), choose::mark_name(tables, row)));
     }

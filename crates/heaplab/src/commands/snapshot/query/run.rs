@@ -2,10 +2,9 @@
 
 use super::plan::{Field, Plan};
 use crate::commands::snapshot::expression::Value;
-use crate::commands::snapshot::pattern::retained_by_all;
 use crate::commands::snapshot::summary::name;
 use heaplab_snapshot::Node;
-use heaplab_snapshot::analysis::Analysis;
+use heaplab_snapshot::analysis::{Analysis, SameNames};
 use std::cmp::Ordering;
 use std::collections::HashMap;
 
@@ -44,9 +43,8 @@ enum Rows {
     Groups(Vec<Group>),
 }
 
+/// Its keys are those of any of its objects, and are made when they are asked for.
 struct Group {
-    /// Those of the plan's `group`.
-    keys: Vec<Cell>,
     nodes: Vec<Node>,
     retained_bytes: u64,
 }
@@ -134,8 +132,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 
     fn of_group(&self, group: &Group, field: Field) -> Cell {
-        if let Some(place) = self.plan.group.iter().position(|key| *key == field) {
-            return group.keys[place].clone();
+        if self.plan.group.contains(&field) {
+            return self.of_node(group.nodes[0], field);
         }
         Cell::Number(match field {
             Field::Count => group.nodes.len() as i64,
@@ -146,43 +144,25 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 
     fn grouped(&self, nodes: Vec<Node>) -> Vec<Group> {
-        let mut places: HashMap<Vec<Key>, usize> = HashMap::new();
+        const NONE: u32 = u32::MAX;
+        let mut places: HashMap<Vec<i64>, u32> = HashMap::new();
+        let mut keys = Keys::of(self);
+        let mut group_of = vec![NONE; self.analysis.snapshot().graph.node_count()];
         let mut groups: Vec<Group> = Vec::new();
         for node in nodes {
-            let key: Vec<Key> = self.plan.group.iter().map(|field| self.key(node, *field)).collect();
+            let key: Vec<i64> = self.plan.group.iter().map(|field| keys.of_node(node, *field)).collect();
             let place = *places.entry(key).or_insert_with(|| {
-                let keys = self.plan.group.iter().map(|field| self.of_node(node, *field)).collect();
-                groups.push(Group { keys, nodes: Vec::new(), retained_bytes: 0 });
-                groups.len() - 1
+                groups.push(Group { nodes: Vec::new(), retained_bytes: 0 });
+                groups.len() as u32 - 1
             });
-            groups[place].nodes.push(node);
+            group_of[node as usize] = place;
+            groups[place as usize].nodes.push(node);
         }
-        for group in &mut groups {
-            group.retained_bytes = retained_by_all(self.analysis, &group.nodes);
+        let retained = self.analysis.retained_by_groups(|node| Some(group_of[node as usize]).filter(|group| *group != NONE), groups.len());
+        for (group, retained) in groups.iter_mut().zip(retained) {
+            group.retained_bytes = retained;
         }
         groups
-    }
-
-    /// What tells groups apart: a number where that is enough.
-    fn key(&self, node: Node, field: Field) -> Key {
-        match self.of_node_key(node, field) {
-            Some(number) => Key::Number(number),
-            None => match self.of_node(node, field) {
-                Cell::Number(number) => Key::Number(number),
-                Cell::Text(text) => Key::Text(text),
-            },
-        }
-    }
-
-    fn of_node_key(&self, node: Node, field: Field) -> Option<i64> {
-        let type_code = |name: &str| self.analysis.snapshot().header.meta.node_types.iter().position(|known| known == name);
-        match field {
-            Field::Type => {
-                let snapshot = self.analysis.snapshot();
-                type_code(snapshot.node_type_name(snapshot.graph.node_type(node))).map(|place| place as i64)
-            }
-            _ => None,
-        }
     }
 
     fn sort(&mut self) {
@@ -208,8 +188,40 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
     }
 }
 
-#[derive(PartialEq, Eq, Hash)]
-enum Key {
-    Number(i64),
-    Text(String),
+/// What tells groups apart: numbers, for texts too.
+struct Keys<'k, 'q, 's, 'a> {
+    answer: &'k Answer<'q, 's, 'a>,
+    names: SameNames<'q, 's, 'a>,
+    /// Of each class, the first of that name.
+    classes: Vec<i64>,
+    types: Vec<&'k str>,
+}
+
+impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
+    fn of(answer: &'k Answer<'q, 's, 'a>) -> Self {
+        let mut first: HashMap<&str, i64> = HashMap::new();
+        let classes = (0..).zip(&answer.class_names).map(|(class, name)| *first.entry(name).or_insert(class)).collect();
+        Keys { answer, names: SameNames::new(answer.analysis), classes, types: Vec::new() }
+    }
+
+    fn of_node(&mut self, node: Node, field: Field) -> i64 {
+        let analysis = self.answer.analysis;
+        match field {
+            Field::Name => self.names.number(node).into(),
+            Field::Class => self.classes[analysis.class_of(node) as usize],
+            Field::Type => {
+                let snapshot = analysis.snapshot();
+                let name = snapshot.node_type_name(snapshot.graph.node_type(node));
+                let known = self.types.iter().position(|known| *known == name);
+                known.unwrap_or_else(|| {
+                    self.types.push(name);
+                    self.types.len() - 1
+                }) as i64
+            }
+            _ => match self.answer.of_node(node, field) {
+                Cell::Number(number) => number,
+                Cell::Text(_) => 0,
+            },
+        }
+    }
 }

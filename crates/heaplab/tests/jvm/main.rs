@@ -1,146 +1,16 @@
 //! `heaplab record --jvm-metaspace` and the report of it, on a real JVM; jcmd is the judge of what its metaspace held.
 
+mod help;
+mod jcmd;
+
 use heaplab_trace::EventSource;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::Ended;
-use std::io::{BufRead, BufReader};
+use help::*;
+use std::io::BufRead;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::Duration;
-
-fn heaplab() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_heaplab"))
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8_lossy(bytes).into_owned()
-}
-
-/// The compiled test program's folder; `None`, with a line, where there is no JDK of 17 or later.
-fn compiled(folder: &Path) -> Option<PathBuf> {
-    let version = Command::new("javac").arg("-version").output().ok().map(|output| text(&output.stdout) + &text(&output.stderr));
-    let feature = version.as_deref().and_then(|version| version.trim().strip_prefix("javac ")?.split('.').next()?.parse::<u32>().ok());
-    let is_there = feature.is_some_and(|feature| feature >= 17) && Command::new("jcmd").arg("-h").output().is_ok();
-    if !is_there {
-        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "a JDK of 17 or later is required (java, javac, jcmd)");
-        eprintln!("skipped: there is no JDK of 17 or later");
-        return None;
-    }
-    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java");
-    let [loaders, starter] = ["Loaders.java", "Starter.java"].map(|name| sources.join(name));
-    let status = Command::new("javac").arg("-d").arg(folder).arg(loaders).arg(starter).status().unwrap();
-    assert!(status.success());
-    Some(folder.to_owned())
-}
-
-/// A recording under way, up to the line that the program writes when it is ready.
-struct UnderWay {
-    heaplab: Child,
-    out: BufReader<std::process::ChildStdout>,
-    jvm: u32,
-}
-
-fn start(bundle: &Path, java: &[&str], arguments: [&str; 3]) -> UnderWay {
-    let mut command = heaplab();
-    command.args(["record", "--jvm-metaspace", "-o"]).arg(bundle).arg("--").args(java).arg("Loaders").args(arguments);
-    let mut heaplab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut out = BufReader::new(heaplab.stdout.take().unwrap());
-    let mut line = String::new();
-    out.read_line(&mut line).unwrap();
-    let jvm = line.split(' ').next().and_then(|pid| pid.parse().ok()).unwrap_or_else(|| panic!("{line:?}"));
-    UnderWay { heaplab, out, jvm }
-}
-
-impl UnderWay {
-    /// Its standard input ends, and so does it.
-    fn end(mut self) -> Output {
-        drop(self.heaplab.stdin.take());
-        let output = self.heaplab.wait_with_output().unwrap();
-        let mut rest = String::new();
-        self.out.read_line(&mut rest).unwrap();
-        assert_eq!(rest, "", "nothing but the program writes to standard output");
-        output
-    }
-}
-
-fn classes(folder: &Path) -> String {
-    folder.display().to_string()
-}
-
-/// Lines as words, from the line that contains `from` to the next blank one.
-fn section(text: &str, from: &str) -> Vec<String> {
-    let lines = text.lines().skip_while(|line| !line.contains(from)).skip(1);
-    let lines = lines.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.trim().is_empty());
-    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",")).collect()
-}
-
-/// A line of a free list: its size and how many chunks it has.
-fn chunks(line: &str) -> Option<(String, u64)> {
-    let (size, rest) = line.split_once(": ")?;
-    Some((size.into(), rest.split(',').next()?.parse().ok()?))
-}
-
-/// What the real JVM says of its metaspace, and what heaplab says of the same moment.
-#[test]
-fn the_report_is_what_jcmd_says() {
-    let folder = tempfile::tempdir().unwrap();
-    let Some(built) = compiled(folder.path()) else { return };
-    let bundle = folder.path().join("loaders.heaplab");
-    let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["600", "10", "0"]);
-    let jcmd = || {
-        std::thread::sleep(Duration::from_millis(300));
-        let output = Command::new("jcmd").args([&under_way.jvm.to_string(), "VM.metaspace", "by-chunktype"]).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        text(&output.stdout)
-    };
-    // The first one makes the JVM load what answers; then nothing runs in it, and sooner or later it says the same twice.
-    let mut judge = jcmd();
-    for attempt in 0.. {
-        let again = jcmd();
-        if std::mem::replace(&mut judge, again) == judge {
-            break;
-        }
-        assert!(attempt < 50, "the JVM does not come to rest: {judge}");
-    }
-    let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "at rest"]).output().unwrap();
-    assert!(marked.status.success(), "{}", text(&marked.stderr));
-    let output = under_way.end();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-
-    Bundle::open(&bundle).unwrap().verify().unwrap();
-    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).env("COLUMNS", "200").output().unwrap();
-    let report = text(&report.stdout);
-
-    // "Total Usage" by level: the totals of each space, then of both.
-    let totals = |lines: &str| -> Vec<String> {
-        let lines = lines.lines().filter(|line| line.contains("-total-: ") && line.contains("chunk"));
-        lines.map(|line| line.split_whitespace().skip(1).collect::<Vec<_>>().join(" ").replace(" ,", ",")).collect()
-    };
-    let ours = section(&report, "Total Usage - ");
-    let theirs = totals(&judge);
-    assert_eq!((ours.len(), theirs.len()), (3, 3), "{judge}");
-    for (one, other) in ours.iter().zip(&theirs) {
-        let one = one.split_once(": ").unwrap().1;
-        assert_eq!(one.split(", deallocated").next().unwrap(), other, "{report}\n{judge}");
-    }
-    assert_eq!(section(&report, "Virtual space:"), section(&judge, "Virtual space:"));
-    // jcmd says every class chunk; it adds the non-class ones twice.
-    let free = |text: &str, heading: &str| -> Vec<(String, u64)> {
-        let list = text.split("Chunk freelists:").nth(1).unwrap();
-        section(list, heading).iter().filter_map(|line| chunks(line)).collect()
-    };
-    let theirs: Vec<_> = free(&judge, "   Non-Class:").into_iter().map(|(size, count)| (size, count / 2)).collect();
-    let non_class: Vec<_> = free(&report, "   Non-Class:");
-    assert!(non_class.starts_with(&theirs) && theirs.len() > 4, "{non_class:?} {theirs:?}");
-    let class = free(&report.replace("   Non-Class:", ""), "   Class:");
-    assert_eq!(class, free(&judge.replace("   Non-Class:", ""), "   Class:"));
-    // Every counter that the report has is HotSpot's own, exactly.
-    let (ours, theirs) = (section(&report, "Internal statistics:"), section(&judge, "Internal statistics:"));
-    assert!(ours.len() == 11 && ours.iter().all(|line| theirs.contains(line)), "{ours:#?} {theirs:#?}");
-    let headers = report.lines().find(|line| line.starts_with("chunk header pool: ")).unwrap().trim_end_matches('.');
-    assert!(judge.contains(headers), "{headers}: {judge}");
-    assert!(section(&report, "Settings:").iter().all(|line| section(&judge, "Settings:").contains(line)), "{report}\n{judge}");
-}
 
 #[test]
 fn the_program_behaves_as_ever() {

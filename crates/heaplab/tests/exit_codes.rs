@@ -1,0 +1,76 @@
+//! docs/exit-codes.md held against the binary: like mistakes have like codes, whichever command they are made in, and say what there is.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// A command line (`SQLITE`, `JVM`, `OUT` and `HERE` stand for paths), its exit code, and words on standard error.
+type Case = (&'static str, i32, &'static str);
+
+const CASES: &[Case] = &[
+    // Words that heaplab does not know.
+    ("repotr", 2, "unrecognized subcommand"),
+    ("report SQLITE --allocator umem", 2, "expected measured"),
+    ("report SQLITE --top many", 2, "invalid value"),
+    ("replay SQLITE --on glibc,umem", 2, "umem"),
+    ("replay SQLITE --on glibc,glibc", 2, "is named twice"),
+    ("replay SQLITE --on null", 2, "the null heap"),
+    ("replay SQLITE --on glibc --shard 3/2", 2, "I below N"),
+    ("export SQLITE --format gif", 2, "possible values"),
+    ("export SQLITE --format dhat --at 1ms -o OUT", 2, "a DHAT file holds"),
+    ("import gif HERE/a HERE/b HERE/c -o OUT", 2, "one trace is imported at a time"),
+    ("import pprofff HERE/a -o OUT", 2, "is no format"),
+    ("study firefox", 2, "firefox-memory"),
+    ("study firefox-memory --only ff.nothing", 2, "ff.sqlite"),
+    ("study firefox-memory --pictures HERE/pictures", 2, "has no pictures"),
+    ("report JVM --model metaspace:jdk7", 2, "jdk7"),
+    ("report JVM --model jdk17", 2, "is no model"),
+    ("report SQLITE --model metaspace:jdk17", 2, "is none"),
+    // Names that are not in the file.
+    ("report SQLITE --process 999999999", 2, "no process is called"),
+    ("replay SQLITE --on glibc --process nobody", 2, "no process is called"),
+    ("export SQLITE --process nobody --format pprof -o OUT", 2, "no process is called"),
+    ("report SQLITE --at noon", 2, "is no moment"),
+    ("report JVM --at noon", 2, "is no moment"),
+    ("report SQLITE --between end peak", 2, "peak"),
+    ("report SQLITE --between end 1ms", 2, "name the earlier moment first"),
+    ("export SQLITE --at noon --format pprof -o OUT", 2, "is no moment"),
+    // Circumstances.
+    ("report HERE/nothing.heaplab", 1, "nothing.heaplab"),
+    ("replay HERE/nothing.heaplab --on glibc", 1, "nothing.heaplab"),
+    ("export HERE/nothing.heaplab --format pprof -o OUT", 1, "nothing.heaplab"),
+    ("import HERE/nothing.txt -o OUT", 1, "nothing.txt"),
+    ("recover HERE/nothing.spool", 1, "there is no spool"),
+    ("replay SQLITE --on lib:HERE/nothing.so", 1, "nothing.so"),
+    ("report SQLITE --html HERE/no/folder/x.html", 1, "x.html"),
+    ("snapshot summary HERE/nothing.heapsnapshot", 1, "nothing.heapsnapshot"),
+];
+
+#[test]
+fn like_mistakes_have_like_codes() {
+    let folder = tempfile::tempdir().unwrap();
+    let here = folder.path().to_str().unwrap();
+    let traces = repository().join("traces");
+    let sqlite = traces.join("sqlite.heaplab");
+    let elsewhere = tempfile::tempdir().unwrap();
+    let jvm = elsewhere.path().join("jvm.heaplab");
+    let log = repository().join("crates/trace/tests/data/jvm-log/jdk-17.0.15.log.gz");
+    let imported = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(["import", "jvm-log"]).arg(log).arg("-o").arg(&jvm).output().unwrap();
+    assert!(imported.status.success(), "{}", String::from_utf8_lossy(&imported.stderr));
+    let mut wrong = String::new();
+    for (line, code, words) in CASES {
+        let line = line.replace("SQLITE", sqlite.to_str().unwrap()).replace("JVM", jvm.to_str().unwrap());
+        let line = line.replace("OUT", &format!("{here}/out")).replace("HERE", here);
+        let output = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(line.split(' ')).env_remove("COLUMNS").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        if output.status.code() != Some(*code) || !said.contains(words) {
+            wrong.push_str(&format!("heaplab {line}\n  expected {code} and {words:?}, found {:?}: {said}\n", output.status.code()));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let left: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(left.is_empty(), "left behind: {left:?}");
+}

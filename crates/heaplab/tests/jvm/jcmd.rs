@@ -1,0 +1,127 @@
+//! The report beside `jcmd VM.metaspace` of the same JVM at the same moment: JDK 17 (or what `java` is), 21 and 25, each once with room and once at
+//! a `MaxMetaspaceSize` that refuses requests.
+
+use super::help::*;
+use heaplab_trace::bundle::Bundle;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// `java` of the JDK in this environment variable; `None`, with a line, where there is none that runs.
+fn java_of(variable: &str) -> Option<String> {
+    let java = std::env::var_os(variable).map(|home| PathBuf::from(home).join("bin/java").display().to_string());
+    let java = java.filter(|java| Command::new(java).arg("-version").output().is_ok_and(|output| output.status.success()));
+    if java.is_none() {
+        assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{variable} is required: the home of a JDK whose java runs");
+        eprintln!("skipped: {variable} names no JDK that runs");
+    }
+    java
+}
+
+/// Lines as words, from the line that contains `from` to the next blank one.
+fn section(text: &str, from: &str) -> Vec<String> {
+    let lines = text.lines().skip_while(|line| !line.contains(from)).skip(1);
+    let lines = lines.skip_while(|line| line.trim().is_empty()).take_while(|line| !line.trim().is_empty());
+    lines.map(|line| line.split_whitespace().collect::<Vec<_>>().join(" ").replace(" ,", ",")).collect()
+}
+
+/// A line of a free list: its size and how many chunks it has.
+fn chunks(line: &str) -> Option<(String, u64)> {
+    let (size, rest) = line.split_once(": ")?;
+    Some((size.into(), rest.split(',').next()?.parse().ok()?))
+}
+
+/// What the JVM says when it has come to rest, and what heaplab says of that moment.
+fn both(java: &[&str], arguments: [&str; 3], folder: &Path) -> (String, String) {
+    let bundle = folder.join("loaders.heaplab");
+    let under_way = start(&bundle, java, arguments);
+    let jcmd = || {
+        std::thread::sleep(Duration::from_millis(300));
+        let output = Command::new("jcmd").args([&under_way.jvm.to_string(), "VM.metaspace"]).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        text(&output.stdout)
+    };
+    // The first one makes the JVM load what answers; then nothing runs in it, and sooner or later it says the same twice.
+    let mut judge = jcmd();
+    for attempt in 0.. {
+        let again = jcmd();
+        if std::mem::replace(&mut judge, again) == judge {
+            break;
+        }
+        assert!(attempt < 50, "the JVM does not come to rest: {judge}");
+    }
+    let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "at rest"]).output().unwrap();
+    assert!(marked.status.success(), "{}", text(&marked.stderr));
+    let output = under_way.end();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let recorded = Bundle::open(&bundle).unwrap();
+    recorded.verify().unwrap();
+    assert!(!recorded.meta().gaps, "{:?}", recorded.meta().losses);
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).env("COLUMNS", "200").output().unwrap();
+    (judge, text(&report.stdout))
+}
+
+/// Every figure of the report that jcmd has too is jcmd's.
+fn compare(judge: &str, report: &str) {
+    let same = |heading: &str| {
+        let (ours, theirs) = (section(report, heading), section(judge, heading));
+        assert!(ours == theirs && !ours.is_empty(), "{heading}\n{ours:#?}\n{theirs:#?}");
+    };
+    same("Total Usage - ");
+    same("Virtual space:");
+    // jcmd says every class chunk; it adds the non-class ones twice.
+    let free = |text: &str, heading: &str| -> Vec<(String, u64)> {
+        let list = text.split("Chunk freelists:").nth(1).unwrap();
+        section(list, heading).iter().filter_map(|line| chunks(line)).collect()
+    };
+    let theirs: Vec<_> = free(judge, "   Non-Class:").into_iter().map(|(size, count)| (size, count / 2)).collect();
+    let non_class: Vec<_> = free(report, "   Non-Class:");
+    assert!(non_class.starts_with(&theirs) && theirs.len() > 4, "{non_class:?} {theirs:?}");
+    // Every line of the class list, with its capacity and what of it is committed, and the sum.
+    let class = |text: &str| -> Vec<String> {
+        let list = text.replace("   Non-Class:", "");
+        let list = section(list.split("Chunk freelists:").nth(1).unwrap(), "   Class:");
+        list.into_iter().filter(|line| !line.ends_with("(none)")).collect()
+    };
+    assert_eq!(class(report), class(judge));
+    // The waste, but for what contains the free chunks that jcmd counts twice.
+    let waste = |text: &str| -> Vec<String> {
+        let lines = section(text, "Waste (unused committed space)").into_iter();
+        lines.filter(|line| !line.starts_with("In free chunks:") && !line.starts_with("-total-:")).collect()
+    };
+    assert!(waste(report) == waste(judge) && waste(report).len() == 3, "{:?} {:?}", waste(report), waste(judge));
+    // Every counter that the report has is HotSpot's own, exactly.
+    let (ours, theirs) = (section(report, "Internal statistics:"), section(judge, "Internal statistics:"));
+    assert!(ours.len() == 11 && ours.iter().all(|line| theirs.contains(line)), "{ours:#?} {theirs:#?}");
+    let headers = report.lines().find(|line| line.starts_with("chunk header pool: ")).unwrap().trim_end_matches('.');
+    assert!(judge.contains(headers), "{headers}: {judge}");
+    assert!(section(report, "Settings:").iter().all(|line| section(judge, "Settings:").contains(line)), "{report}\n{judge}");
+}
+
+fn judged(java: &str) {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let classes = classes(&built);
+    let (judge, report) = both(&[java, "-cp", &classes], ["600", "10", "0"], folder.path());
+    compare(&judge, &report);
+    assert!(judge.contains("num_allocs_failed_limit: 0."), "{judge}");
+    let full = tempfile::tempdir().unwrap();
+    let (judge, report) = both(&[java, "-XX:MaxMetaspaceSize=12m", "-cp", &classes], ["5000", "1", "0"], full.path());
+    compare(&judge, &report);
+    assert!(!judge.contains("num_allocs_failed_limit: 0."), "{judge}");
+}
+
+#[test]
+fn the_report_is_what_jcmd_says() {
+    judged("java");
+}
+
+#[test]
+fn the_report_is_what_jcmd_of_jdk_21_says() {
+    java_of("HEAPLAB_JDK21").iter().for_each(|java| judged(java));
+}
+
+#[test]
+fn the_report_is_what_jcmd_of_jdk_25_says() {
+    java_of("HEAPLAB_JDK25").iter().for_each(|java| judged(java));
+}
