@@ -70,6 +70,31 @@ typedef struct elastic_statistics {
     size_t overhead_bytes;     /* the arena's head, its chunks' links, the table of its free blocks */
 } elastic_statistics;
 
+/* What a space has: committed = in arenas + free lines + idle, while no arena begins, grows or ends and nothing is given back; and what the
+ * arenas that were asked do with their chunks. */
+typedef struct elastic_usage {
+    size_t reserved_bytes;
+    size_t committed_bytes;
+    size_t resident_bytes;      /* as the kernel says */
+    size_t mappings;            /* likewise */
+    size_t arenas;              /* alive */
+    size_t in_arenas_bytes;     /* committed, of chunks that arenas have */
+    size_t free_lines_bytes;    /* committed, between small chunks: the next ones go there */
+    size_t idle_bytes;          /* committed and used by nobody: what a trim gives back */
+    size_t table_bytes;         /* the books themselves, about; not part of what is committed */
+    uint64_t commits;           /* calls since the beginning */
+    uint64_t uncommits;         /* likewise */
+    uint64_t uncommitted_bytes; /* given back since the beginning */
+    uint64_t at_return_ns;      /* time that giving back took threads that let arenas go, by the clock, since the beginning */
+    uint64_t at_trim_ns;        /* those that called for a trim */
+    uint64_t background_ns;     /* the space's own thread */
+    uint64_t for_room_ns;       /* those that asked for memory at the commit limit or out of addresses */
+    uint64_t longest_ns;        /* the longest at a time, of a chunk or the free pages of a region */
+    size_t asked_arenas;        /* how many arenas were asked */
+    size_t not_asked_bytes;     /* committed, of chunks of those that were not */
+    elastic_statistics asked;   /* the sum of what they said */
+} elastic_usage;
+
 /* Makes a space; `options` may be null. */
 elastic_status elastic_space_new(const elastic_options *options, elastic_space **space);
 /* Drops the handle; the space goes with its last arena. Null does nothing. */
@@ -82,6 +107,12 @@ void elastic_space_set_limit(const elastic_space *space, size_t limit_bytes);
 size_t elastic_space_committed_bytes(const elastic_space *space);
 /* Writes what the space has, as text, cut to `capacity` and terminated; returns the length of the whole text, as snprintf does. */
 size_t elastic_space_report(const elastic_space *space, char *text, size_t capacity);
+
+/* The same text with what these arenas do with their chunks (used, free, left over); arenas of other spaces are passed over. An arena's books
+ * are those of the thread that uses it: none of them may be used by another one meanwhile. With a count of 0 `arenas` may be null. */
+size_t elastic_space_report_with(const elastic_space *space, elastic_arena *const *arenas, size_t count, char *text, size_t capacity);
+/* The same as numbers. */
+elastic_status elastic_space_usage(const elastic_space *space, elastic_arena *const *arenas, size_t count, elastic_usage *usage);
 
 /* Begins an arena whose chunks have these sizes (up to eight, the last one repeats; ELASTIC_OPTIONS for more, or for null with a count);
  * with a count of 0, the standard ones. */

@@ -1,5 +1,6 @@
 //! The thread behind `Reclaim::Background`: it wakes up every interval and gives idle memory back.
 
+use crate::pool::reclaim::By;
 use crate::space::Shared;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
@@ -30,7 +31,7 @@ impl Background {
                 drop(stopped);
                 let Some(space) = space.upgrade() else { return };
                 // What the kernel refuses stays idle until the next time.
-                let _ = space.reclaim(keep_bytes);
+                let _ = space.reclaim(By::Background, keep_bytes);
                 drop(space);
                 stopped = signal.stopped.lock().unwrap_or_else(PoisonError::into_inner);
             }

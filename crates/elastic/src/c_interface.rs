@@ -4,7 +4,7 @@
 //! header calls required are believed; a null where it allows one has a meaning. What debugging aids find is a panic, which in C ends the process
 //! with its message.
 
-use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Space};
+use crate::{Arena, ArenaStatistics, CommitLimit, Debug, Error, Growth, Options, Reclaim, Report, Space, UncommitTimes};
 use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
 use std::ffi::{c_char, c_int, c_void};
@@ -61,6 +61,47 @@ pub struct CStatistics {
     deallocated_bytes: usize,
     deallocated_blocks: usize,
     overhead_bytes: usize,
+}
+
+impl From<ArenaStatistics> for CStatistics {
+    fn from(found: ArenaStatistics) -> CStatistics {
+        let ArenaStatistics {
+            chunks,
+            owned_bytes,
+            committed_bytes,
+            used_bytes,
+            free_bytes,
+            deallocated_bytes,
+            deallocated_blocks,
+            overhead_bytes,
+        } = found;
+        CStatistics { chunks, owned_bytes, committed_bytes, used_bytes, free_bytes, deallocated_bytes, deallocated_blocks, overhead_bytes }
+    }
+}
+
+/// `elastic_space_usage`.
+#[repr(C)]
+pub struct CUsage {
+    reserved_bytes: usize,
+    committed_bytes: usize,
+    resident_bytes: usize,
+    mappings: usize,
+    arenas: usize,
+    in_arenas_bytes: usize,
+    free_lines_bytes: usize,
+    idle_bytes: usize,
+    table_bytes: usize,
+    commits: u64,
+    uncommits: u64,
+    uncommitted_bytes: u64,
+    at_return_ns: u64,
+    at_trim_ns: u64,
+    background_ns: u64,
+    for_room_ns: u64,
+    longest_ns: u64,
+    asked_arenas: usize,
+    not_asked_bytes: usize,
+    asked: CStatistics,
 }
 
 /// Nothing where the options have a value that has no meaning.
@@ -201,6 +242,80 @@ pub unsafe extern "C" fn elastic_space_report(space: *const Space, text: *mut c_
     unsafe { write_text(text, capacity, &report) }
 }
 
+/// What a space has, with what `count` arenas do with their chunks.
+///
+/// # Safety
+/// `arenas` has `count` arenas that came from `elastic_arena_new`, live, and are used by this thread alone; or `count` is 0.
+unsafe fn report_with(space: &Space, arenas: *const NonNull<c_void>, count: usize) -> Result<Report, Error> {
+    if count == 0 {
+        return space.report();
+    }
+    // SAFETY: as the caller promises.
+    let arenas = unsafe { std::slice::from_raw_parts(arenas, count) };
+    // SAFETY: an arena is one pointer, its head's; the caller promises that each is one. Their owners keep them.
+    let arenas: Vec<_> = arenas.iter().map(|arena| std::mem::ManuallyDrop::new(unsafe { Arena::from_raw(*arena) })).collect();
+    space.report_with(arenas.iter().map(|arena| &**arena))
+}
+
+/// # Safety
+/// `space` lives; `text` has `capacity` bytes; as for [`report_with`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_report_with(
+    space: *const Space,
+    arenas: *const NonNull<c_void>,
+    count: usize,
+    text: *mut c_char,
+    capacity: usize,
+) -> usize {
+    // SAFETY: as the caller promises.
+    let report = unsafe { report_with(&*space, arenas, count) }.map_or_else(|error| error.to_string(), |report| report.to_string());
+    // SAFETY: as the caller promises.
+    unsafe { write_text(text, capacity, &report) }
+}
+
+/// # Safety
+/// `space` lives; `usage` is where to write; as for [`report_with`].
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn elastic_space_usage(
+    space: *const Space,
+    arenas: *const NonNull<c_void>,
+    count: usize,
+    usage: *mut CUsage,
+) -> c_int {
+    // SAFETY: as the caller promises.
+    let report = match unsafe { report_with(&*space, arenas, count) } {
+        Ok(report) => report,
+        Err(error) => return status(&error),
+    };
+    let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } = report.uncommit_times;
+    // SAFETY: as the caller promises.
+    unsafe {
+        usage.write(CUsage {
+            reserved_bytes: report.reserved_bytes,
+            committed_bytes: report.committed_bytes,
+            resident_bytes: report.resident_bytes,
+            mappings: report.mappings,
+            arenas: report.arenas,
+            in_arenas_bytes: report.in_arenas_bytes(),
+            free_lines_bytes: report.shared_free_bytes,
+            idle_bytes: report.idle_bytes,
+            table_bytes: report.table_bytes,
+            commits: report.commits,
+            uncommits: report.uncommits,
+            uncommitted_bytes: report.uncommitted_bytes,
+            at_return_ns,
+            at_trim_ns,
+            background_ns,
+            for_room_ns,
+            longest_ns,
+            asked_arenas: report.asked_arenas,
+            not_asked_bytes: report.not_asked_bytes(),
+            asked: report.asked.into(),
+        });
+    }
+    0
+}
+
 /// # Safety
 /// `space` lives; `sizes` has `count` sizes, or is null; `arena` is where to write.
 #[unsafe(no_mangle)]
@@ -246,29 +361,8 @@ pub unsafe extern "C" fn elastic_arena_reset(arena: NonNull<c_void>) {
 pub unsafe extern "C" fn elastic_arena_statistics(arena: NonNull<c_void>, statistics: *mut CStatistics) {
     // SAFETY: as the caller promises.
     let found = unsafe { with(arena, |arena| arena.statistics()) };
-    let ArenaStatistics {
-        chunks,
-        owned_bytes,
-        committed_bytes,
-        used_bytes,
-        free_bytes,
-        deallocated_bytes,
-        deallocated_blocks,
-        overhead_bytes,
-    } = found;
     // SAFETY: as the caller promises.
-    unsafe {
-        statistics.write(CStatistics {
-            chunks,
-            owned_bytes,
-            committed_bytes,
-            used_bytes,
-            free_bytes,
-            deallocated_bytes,
-            deallocated_blocks,
-            overhead_bytes,
-        });
-    }
+    unsafe { statistics.write(found.into()) };
 }
 
 /// # Safety

@@ -89,5 +89,6 @@ pub use growth::Growth;
 pub use heaplab_address_space::{Call, CommitLimit, Faults};
 pub use options::{Debug, Options, Reclaim};
 pub use pool::Counts;
+pub use pool::reclaim::UncommitTimes;
 pub use report::{Level, Report};
 pub use space::Space;

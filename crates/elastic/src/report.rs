@@ -1,7 +1,13 @@
 //! What a space has and where it is, as `jcmd VM.metaspace` prints it for HotSpot's: usage, waste, free chunks by size.
+//!
+//! HotSpot takes each loader's lock to count what is used in its chunks. An arena here has no lock: its cursor and its free blocks are
+//! its owner's alone, which is what an allocation without a lock costs. So the pool says at any time and from any thread what
+//! arenas have, and what they do with it is counted for the arenas that whoever asks holds ([`Space::report_with`]); threads add
+//! theirs with [`Report::include`]. Nothing of it is counted while allocating.
 
 use crate::pool::Counts;
-use crate::{Error, Space};
+use crate::pool::reclaim::UncommitTimes;
+use crate::{Arena, ArenaStatistics, Error, Space};
 use std::fmt;
 
 /// Free chunks of one size.
@@ -33,6 +39,10 @@ pub struct Report {
     pub mappings: usize,
     /// Arenas alive.
     pub arenas: usize,
+    /// How many of them were asked what they do with their chunks.
+    pub asked_arenas: usize,
+    /// The sum of what those said.
+    pub asked: ArenaStatistics,
     /// What is committed and given back at a time.
     pub granule_bytes: usize,
     /// What small chunks are made of.
@@ -55,12 +65,69 @@ pub struct Report {
     pub uncommits: u64,
     /// Bytes given back since the beginning.
     pub uncommitted_bytes: u64,
+    /// The time that took.
+    pub uncommit_times: UncommitTimes,
     /// What the pool did.
     pub counts: Counts,
 }
 
+impl Report {
+    /// Committed bytes of chunks that arenas have, as the pool says.
+    pub fn in_arenas_bytes(&self) -> usize {
+        self.shared_bytes - self.shared_free_bytes + self.large_bytes
+    }
+
+    /// Of those, the ones of arenas that were not asked. Of arenas that grow while they are asked it may be off by as much.
+    pub fn not_asked_bytes(&self) -> usize {
+        self.in_arenas_bytes().saturating_sub(self.asked.committed_bytes)
+    }
+
+    /// Committed bytes that are in no block of an arena that was asked, and in no chunk of one that was not: free and left over in
+    /// chunks, what arenas keep of themselves, free lines, idle memory.
+    pub fn waste_bytes(&self) -> usize {
+        let ArenaStatistics { free_bytes, deallocated_bytes, overhead_bytes, .. } = self.asked;
+        free_bytes + deallocated_bytes + overhead_bytes + self.shared_free_bytes + self.idle_bytes
+    }
+
+    /// Adds what other arenas of the space said: those of another thread, for instance, which asked them itself.
+    ///
+    /// ```
+    /// use heaplab_elastic::{Arena, ArenaStatistics, Growth, Space};
+    /// let space = Space::default();
+    /// let theirs = std::thread::scope(|scope| {
+    ///     let thread = scope.spawn(|| {
+    ///         let arenas: Vec<Arena> = (0..3).map(|_| space.arena(Growth::SMALL)).collect::<Result<_, _>>()?;
+    ///         arenas[0].alloc_str("a block of theirs")?;
+    ///         let sum: ArenaStatistics = arenas.iter().map(Arena::statistics).sum();
+    ///         Ok::<_, heaplab_elastic::Error>((arenas, sum))
+    ///     });
+    ///     thread.join().expect("no panic")
+    /// })?;
+    /// let mut report = space.report()?;
+    /// assert_eq!((report.asked_arenas, report.not_asked_bytes()), (0, report.in_arenas_bytes()));
+    /// report.include(theirs.0.len(), theirs.1);
+    /// assert_eq!((report.asked_arenas, report.asked.used_bytes, report.not_asked_bytes()), (3, 24, 0));
+    /// # Ok::<(), heaplab_elastic::Error>(())
+    /// ```
+    pub fn include(&mut self, arenas: usize, sum: ArenaStatistics) {
+        self.asked_arenas += arenas;
+        self.asked += sum;
+    }
+}
+
 impl Space {
-    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for people, not for a hot path.
+    /// As [`Space::report`], with what these arenas do with their chunks: used, free, left over, spent on themselves. Takes time in proportion
+    /// to their chunks and free blocks. Arenas of other spaces are passed over.
+    pub fn report_with<'a>(&self, arenas: impl IntoIterator<Item = &'a Arena>) -> Result<Report, Error> {
+        let mut report = self.report()?;
+        for arena in arenas.into_iter().filter(|arena| std::ptr::eq(arena.shared(), &*self.0)) {
+            report.include(1, arena.statistics());
+        }
+        Ok(report)
+    }
+
+    /// Says where everything is. Asks the kernel and counts the books under the pool's locks: for people, not for a hot path. What arenas
+    /// do with their chunks is theirs to say: [`Space::report_with`].
     pub fn report(&self) -> Result<Report, Error> {
         let shared = &self.0;
         let usage = shared.reservation.usage()?;
@@ -74,6 +141,8 @@ impl Space {
             resident_bytes: usage.resident_bytes,
             mappings: usage.mappings,
             arenas: self.arenas(),
+            asked_arenas: 0,
+            asked: ArenaStatistics::default(),
             granule_bytes: shape.granule_bytes(),
             line_bytes: shape.line_bytes(),
             shared_bytes: census.shared_granules * shape.granule_bytes(),
@@ -88,6 +157,7 @@ impl Space {
             commits: kernel.commits,
             uncommits: kernel.uncommits,
             uncommitted_bytes: kernel.uncommit_bytes,
+            uncommit_times: shared.shards.uncommit_times(),
             counts,
         })
     }
@@ -102,6 +172,15 @@ fn human(bytes: usize) -> String {
     }
 }
 
+/// A time as people read it.
+fn time(ns: u64) -> String {
+    let units = [("s", 1_000_000_000u64), ("ms", 1_000_000), ("us", 1000)];
+    match units.iter().find(|(_, unit)| ns >= *unit) {
+        Some((name, unit)) => format!("{:.2} {name}", ns as f64 / *unit as f64),
+        None => format!("{ns} ns"),
+    }
+}
+
 fn share(part: usize, whole: usize) -> String {
     let percent = part as f64 * 100.0 / whole.max(1) as f64;
     match percent {
@@ -111,12 +190,34 @@ fn share(part: usize, whole: usize) -> String {
     }
 }
 
+impl Report {
+    fn write_line(&self, f: &mut fmt::Formatter<'_>, name: &str, bytes: usize) -> fmt::Result {
+        writeln!(f, "{name:>34}: {:>12} ({:>3})", human(bytes), share(bytes, self.committed_bytes))
+    }
+
+    /// What is known of the inside of arenas' chunks, and what all of that wastes.
+    fn write_inside(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nIn chunks of arenas: {} of {} arenas asked", self.asked_arenas, self.arenas)?;
+        if self.asked_arenas > 0 {
+            let ArenaStatistics { chunks, owned_bytes, committed_bytes, deallocated_blocks, .. } = self.asked;
+            self.write_line(f, "used, in blocks", self.asked.used_bytes)?;
+            self.write_line(f, "free, still to be bumped through", self.asked.free_bytes)?;
+            self.write_line(f, "given back or left over", self.asked.deallocated_bytes)?;
+            self.write_line(f, "heads, links and tables", self.asked.overhead_bytes)?;
+            let uncommitted = human(owned_bytes - committed_bytes);
+            writeln!(f, "{:>34}: {:>12} chunks, {deallocated_blocks} free blocks", format!("{uncommitted} uncommitted"), chunks)?;
+        }
+        if self.not_asked_bytes() > 0 {
+            self.write_line(f, "in arenas that were not asked", self.not_asked_bytes())?;
+        }
+        self.write_line(f, "waste: all but blocks, with idle", self.waste_bytes())
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let whole = self.committed_bytes;
-        let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| {
-            writeln!(f, "{name:>34}: {:>12} ({:>3})", human(bytes), share(bytes, whole))
-        };
+        let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| self.write_line(f, name, bytes);
         let limit = if self.limit_bytes == usize::MAX { "unlimited".into() } else { human(self.limit_bytes) };
         writeln!(f, "Usage: {} arenas", self.arenas)?;
         writeln!(f, "{:>34}: {:>12}", "reserved", human(self.reserved_bytes))?;
@@ -127,6 +228,7 @@ impl fmt::Display for Report {
         line(f, "free lines between small chunks", self.shared_free_bytes)?;
         line(f, "large chunks", self.large_bytes)?;
         line(f, "idle, to be given back by trim", self.idle_bytes)?;
+        self.write_inside(f)?;
         writeln!(f, "\nFree chunks:")?;
         for level in self.free_chunks.iter().filter(|level| level.chunks > 0) {
             let (size, committed) = (human(level.chunk_bytes), human(level.committed_bytes));
@@ -139,6 +241,14 @@ impl fmt::Display for Report {
         writeln!(f, "Chunks: {chunks_taken} taken, {chunks_returned} returned, {chunks_enlarged} enlarged in place")?;
         writeln!(f, "Granules: {warm_granules} reused, {cold_granules} committed; regions: {regions_begun} begun, {regions_ended} ended")?;
         let returned = human(self.uncommitted_bytes as usize);
-        writeln!(f, "Kernel: {} commits, {} uncommits of {returned} in all", self.commits, self.uncommits)
+        writeln!(f, "Kernel: {} commits, {} uncommits of {returned} in all", self.commits, self.uncommits)?;
+        let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } = self.uncommit_times;
+        let [sum, at_return, at_trim, background, for_room, longest] =
+            [self.uncommit_times.sum_ns(), at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns].map(time);
+        writeln!(
+            f,
+            "Uncommitting: {sum}, of it at return {at_return}, at trim {at_trim}, in the background {background}, for room {for_room}; \
+             at most {longest} at a time"
+        )
     }
 }

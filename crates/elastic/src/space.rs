@@ -10,6 +10,7 @@
 use crate::background::Background;
 use crate::options::INTERVAL_MIN;
 use crate::pool::Memory;
+use crate::pool::reclaim::By;
 use crate::pool::shape::Shape;
 use crate::pool::shards::{Shards, home};
 use crate::{Arena, Error, Growth, Options, Reclaim};
@@ -126,7 +127,7 @@ impl Space {
     /// Gives all idle memory back to the kernel. Returns how many bytes that were; an error where the kernel refused, with
     /// everything that it refused still idle.
     pub fn trim(&self) -> Result<usize, Error> {
-        self.0.reclaim(0)
+        self.0.reclaim(By::Trim, 0)
     }
 
     /// Whether the address belongs to the space, used or not.
@@ -148,8 +149,8 @@ impl Space {
 
 impl Shared {
     /// Gives idle memory back until `keep_bytes` are left.
-    pub(crate) fn reclaim(&self, keep_bytes: usize) -> Result<usize, Error> {
-        self.shards.reclaim(home(), keep_bytes, &self.reservation)
+    pub(crate) fn reclaim(&self, by: By, keep_bytes: usize) -> Result<usize, Error> {
+        self.shards.reclaim(by, home(), keep_bytes, &self.reservation)
     }
 
     /// After an arena's death, with what is idle in the shard it returned to: what the policy wants.
@@ -157,7 +158,7 @@ impl Shared {
         match self.options.reclaim {
             Reclaim::AtReturn { keep_bytes } if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) => {
                 // What the kernel refuses to take stays idle and is offered again at the next death.
-                let _ = self.reclaim(keep_bytes / 2);
+                let _ = self.reclaim(By::Return, keep_bytes / 2);
             }
             _ => {}
         }

@@ -1,6 +1,8 @@
 //! What an arena has and uses, counted when it is asked for, so that allocating counts nothing.
 
 use super::Arena;
+use std::iter::Sum;
+use std::ops::AddAssign;
 
 /// What an arena has. All bytes; `owned = committed + uncommitted`, `committed = used + free + deallocated + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,6 +24,38 @@ pub struct ArenaStatistics {
     pub deallocated_blocks: usize,
     /// The arena's head, its chunks' links, and the table of its free blocks.
     pub overhead_bytes: usize,
+}
+
+impl AddAssign for ArenaStatistics {
+    fn add_assign(&mut self, other: ArenaStatistics) {
+        let ArenaStatistics {
+            chunks,
+            owned_bytes,
+            committed_bytes,
+            used_bytes,
+            free_bytes,
+            deallocated_bytes,
+            deallocated_blocks,
+            overhead_bytes,
+        } = other;
+        self.chunks += chunks;
+        self.owned_bytes += owned_bytes;
+        self.committed_bytes += committed_bytes;
+        self.used_bytes += used_bytes;
+        self.free_bytes += free_bytes;
+        self.deallocated_bytes += deallocated_bytes;
+        self.deallocated_blocks += deallocated_blocks;
+        self.overhead_bytes += overhead_bytes;
+    }
+}
+
+impl Sum for ArenaStatistics {
+    fn sum<I: Iterator<Item = ArenaStatistics>>(all: I) -> ArenaStatistics {
+        all.fold(ArenaStatistics::default(), |mut sum, one| {
+            sum += one;
+            sum
+        })
+    }
 }
 
 impl Arena {

@@ -4,6 +4,7 @@
 //! `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`
 
 use super::anchor::Anchor;
+use super::reclaim::By;
 use super::shape::Shape;
 use super::shards::Shards;
 use super::{Claim, Memory};
@@ -71,7 +72,7 @@ fn loom_one_allocates_while_the_other_reclaims() {
         shared.of(0).lock().give_small(first);
         let other = {
             let (shared, memory) = (shared.clone(), memory.clone());
-            loom::thread::spawn(move || shared.reclaim(0, 0, &*memory).map(drop).unwrap())
+            loom::thread::spawn(move || shared.reclaim(By::Trim, 0, 0, &*memory).map(drop).unwrap())
         };
         let third = shared.of(0).lock().lines(10, 20, 10, &*memory).unwrap();
         assert_ne!(third.first / 64, second.first / 64, "a granule in use is nobody else's");
@@ -79,7 +80,7 @@ fn loom_one_allocates_while_the_other_reclaims() {
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(0).lock().give_small(third);
-        shared.reclaim(0, 0, &*memory).unwrap();
+        shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
         check(&shared, &memory);
         assert_eq!(memory.granules.load(Ordering::Relaxed), 0);
     });
@@ -103,12 +104,12 @@ fn loom_two_reclaim_at_once() {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || {
                 shared.of(0).lock().give_small(large);
-                shared.reclaim(0, 0, &*memory).unwrap();
+                shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
             })
         };
-        shared.reclaim(0, 0, &*memory).unwrap();
+        shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
         other.join().unwrap();
-        shared.reclaim(0, 0, &*memory).unwrap();
+        shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
         check(&shared, &memory);
         assert_eq!(memory.granules.load(Ordering::Relaxed), 0);
     });
@@ -123,13 +124,13 @@ fn loom_at_the_limit_one_waits_for_what_the_other_gives_back() {
         shared.of(0).lock().give_small(lines);
         let other = {
             let (shared, memory) = (shared.clone(), memory.clone());
-            loom::thread::spawn(move || shared.reclaim(0, 0, &*memory).map(drop).unwrap())
+            loom::thread::spawn(move || shared.reclaim(By::Trim, 0, 0, &*memory).map(drop).unwrap())
         };
         let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(0).lock().give_small(again);
-        shared.reclaim(0, 0, &*memory).unwrap();
+        shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
         check(&shared, &memory);
     });
 }
@@ -144,13 +145,13 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
         shared.of(lines.first).lock().give_small(lines);
         let other = {
             let (shared, memory) = (shared.clone(), memory.clone());
-            loom::thread::spawn(move || shared.reclaim(1, 0, &*memory).map(drop).unwrap())
+            loom::thread::spawn(move || shared.reclaim(By::Trim, 1, 0, &*memory).map(drop).unwrap())
         };
         let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(again.first).lock().give_small(again);
-        shared.reclaim(0, 0, &*memory).unwrap();
+        shared.reclaim(By::Trim, 0, 0, &*memory).unwrap();
         check(&shared, &memory);
     });
 }

@@ -10,6 +10,8 @@ use crate::error::Error;
 use crate::sync::{RwLock, read, write};
 use heaplab_buddy::marks::mark;
 use std::ops::Range;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
 
 /// How often a request that finds no room has idle memory given back: others may be faster to take it.
 const ROUNDS: usize = 3;
@@ -25,18 +27,87 @@ impl Reclaiming {
     }
 }
 
+/// For whom memory is given back, which says who waits for the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// Whoever let an arena or a large block go.
+    Return,
+    /// Whoever called for a trim.
+    Trim,
+    /// The space's own thread.
+    Background,
+    /// Whoever asked for memory at the commit limit or out of addresses.
+    Room,
+}
+
+/// Time spent in the kernel's calls that took memory back, since the beginning: for whom, by the clock. It is taken around the calls for
+/// one claim (a large chunk, or the free pages of a region), with no lock held: two readings of the clock where there is a
+/// system call at least.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
+pub struct UncommitTimes {
+    /// Of threads that let an arena or a large block go ([`Reclaim::AtReturn`](crate::Reclaim::AtReturn)).
+    pub at_return_ns: u64,
+    /// Of those that called [`Space::trim`](crate::Space::trim).
+    pub at_trim_ns: u64,
+    /// Of the space's own thread ([`Reclaim::Background`](crate::Reclaim::Background)).
+    pub background_ns: u64,
+    /// Of threads that asked for memory at the commit limit or out of addresses.
+    pub for_room_ns: u64,
+    /// The longest of all at a time, for one claim.
+    pub longest_ns: u64,
+}
+
+impl UncommitTimes {
+    /// All of it.
+    pub fn sum_ns(&self) -> u64 {
+        self.at_return_ns + self.at_trim_ns + self.background_ns + self.for_room_ns
+    }
+}
+
+/// The same while it is counted, by [`By`].
+#[derive(Debug, Default)]
+pub struct Clock {
+    spent_ns: [AtomicU64; 4],
+    longest_ns: AtomicU64,
+}
+
+impl Clock {
+    fn note(&self, by: By, since: Instant) {
+        let ns = since.elapsed().as_nanos() as u64;
+        self.spent_ns[by as usize].fetch_add(ns, Ordering::Relaxed);
+        self.longest_ns.fetch_max(ns, Ordering::Relaxed);
+    }
+
+    fn read(&self) -> UncommitTimes {
+        let of = |by: By| self.spent_ns[by as usize].load(Ordering::Relaxed);
+        UncommitTimes {
+            at_return_ns: of(By::Return),
+            at_trim_ns: of(By::Trim),
+            background_ns: of(By::Background),
+            for_room_ns: of(By::Room),
+            longest_ns: self.longest_ns.load(Ordering::Relaxed),
+        }
+    }
+}
+
 impl Shards {
+    /// What the kernel took its time for.
+    pub fn uncommit_times(&self) -> UncommitTimes {
+        self.clock.read()
+    }
+
     /// Gives idle memory back, that of the home shard first, until `keep_bytes` are left in all. Returns how many bytes went.
-    pub fn reclaim(&self, home: usize, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+    pub fn reclaim(&self, by: By, home: usize, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
         let _under_way = read(&self.reclaiming.0);
         let mut returned = 0;
         for shard in self.from(home) {
-            returned += self.reclaim_of(shard, keep_bytes, memory)?;
+            returned += self.reclaim_of(by, shard, keep_bytes, memory)?;
         }
         Ok(returned)
     }
 
-    fn reclaim_of(&self, shard: &Shard, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
+    fn reclaim_of(&self, by: By, shard: &Shard, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
         let mut returned = 0;
         let mut held = shard.lock();
         while held.idle_bytes() + self.idle_bytes_beside(shard) > keep_bytes
@@ -44,8 +115,10 @@ impl Shards {
         {
             let ranges = held.ranges(&claim);
             drop(held);
+            let since = Instant::now();
             // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena has any of them.
             let outcome = unsafe { shard.uncommit(&ranges, memory) };
+            self.clock.note(by, since);
             held = shard.lock();
             match outcome {
                 Ok(()) => held.settle(claim, true),
@@ -100,7 +173,7 @@ impl Shards {
                 break;
             }
             mark("at the commit limit or out of addresses: idle memory is given back");
-            self.reclaim(home(), 0, memory)?;
+            self.reclaim(By::Room, home(), 0, memory)?;
             // Everyone who reclaims now has ended when this is had.
             drop(write(&self.reclaiming.0));
         }

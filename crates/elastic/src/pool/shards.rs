@@ -14,7 +14,7 @@
 use super::anchor::Anchor;
 use super::check::Census;
 use super::large::Large;
-use super::reclaim::Reclaiming;
+use super::reclaim::{Clock, Reclaiming};
 use super::shape::{GRANULE_LINES, Shape};
 use super::{Counts, Lines, Memory, Pool};
 use crate::error::Error;
@@ -204,6 +204,7 @@ pub struct Shards {
     first_lines: u32,
     other_lines_log2: u32,
     pub(super) reclaiming: Reclaiming,
+    pub(super) clock: Clock,
 }
 
 impl Shards {
@@ -222,6 +223,7 @@ impl Shards {
             first_lines: (first_roots * root_lines) as u32,
             other_lines_log2: (other_roots * root_lines).checked_ilog2().unwrap_or(0),
             reclaiming: Reclaiming::new(),
+            clock: Clock::default(),
         }
     }
 

@@ -2,8 +2,9 @@
 
 use super::{is_empty, layout, small};
 use crate::pool::shards::Shards;
-use crate::{Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space};
+use crate::{Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space, UncommitTimes};
 use heaplab_buddy::marks;
+use std::ptr::NonNull;
 use std::sync::Arc;
 
 /// One shard, so that it is known where everything lies; all memory may be kept, and is committed granule by granule.
@@ -136,7 +137,12 @@ fn a_report_is_the_sum_of_its_arenas() {
             assert_eq!(has.committed_bytes, has.used_bytes + has.free_bytes + has.deallocated_bytes + has.overhead_bytes, "{has:?}");
             assert!(has.owned_bytes >= has.committed_bytes && has.overhead_bytes >= 64, "{has:?}");
         }
-        let report = space.report().unwrap();
+        let report = space.report_with(&arenas).unwrap();
+        let sum: ArenaStatistics = all.iter().copied().sum();
+        assert_eq!((report.asked_arenas, report.asked, report.not_asked_bytes()), (arenas.len(), sum, 0), "{report}");
+        assert_eq!(report.waste_bytes(), report.committed_bytes - sum.used_bytes, "{report}");
+        let some = space.report_with(arenas.iter().skip(1)).unwrap();
+        assert_eq!(some.not_asked_bytes(), all.first().map_or(0, |first| first.committed_bytes), "{some}");
         let committed: usize = all.iter().map(|has| has.committed_bytes).sum();
         assert_eq!(report.shared_bytes - report.shared_free_bytes + report.large_bytes, committed, "{report}");
         assert_eq!(report.committed_bytes, report.shared_bytes + report.large_bytes + report.idle_bytes, "{report}");
@@ -157,6 +163,17 @@ fn written() -> Report {
         resident_bytes: 4 << 20,
         mappings: 2,
         arenas: 7,
+        asked_arenas: 6,
+        asked: ArenaStatistics {
+            chunks: 9,
+            owned_bytes: 4 << 20,
+            committed_bytes: 3 << 20,
+            used_bytes: 2 << 20,
+            free_bytes: 1 << 19,
+            deallocated_bytes: 1 << 18,
+            deallocated_blocks: 5,
+            overhead_bytes: 1 << 18,
+        },
         granule_bytes: 4096,
         line_bytes: 64,
         shared_bytes: 3 << 20,
@@ -172,6 +189,13 @@ fn written() -> Report {
         commits: 11,
         uncommits: 12,
         uncommitted_bytes: 13 << 10,
+        uncommit_times: UncommitTimes {
+            at_return_ns: 2_000_000_000,
+            at_trim_ns: 3_500_000,
+            background_ns: 4_250,
+            for_room_ns: 5,
+            longest_ns: 1_500_000,
+        },
         counts: Counts {
             chunks_taken: 1,
             chunks_returned: 2,
@@ -198,6 +222,15 @@ Committed (percentages refer to committed):
                       large chunks:      2.00 MB (40%)
     idle, to be given back by trim:      1.50 KB (<1%)
 
+In chunks of arenas: 6 of 7 arenas asked
+                   used, in blocks:      2.00 MB (40%)
+  free, still to be bumped through:    512.00 KB (10%)
+           given back or left over:    256.00 KB ( 5%)
+           heads, links and tables:    256.00 KB ( 5%)
+               1.00 MB uncommitted:            9 chunks, 5 free blocks
+     in arenas that were not asked:   1022.50 KB (20%)
+  waste: all but blocks, with idle:      2.00 MB (40%)
+
 Free chunks:
                           16.00 MB:            3 chunks, 0 bytes committed
                            8.00 KB:            1 chunks, 4.00 KB committed
@@ -207,6 +240,7 @@ Books: about 9.77 KB
 Chunks: 1 taken, 2 returned, 3 enlarged in place
 Granules: 4 reused, 5 committed; regions: 6 begun, 8 ended
 Kernel: 11 commits, 12 uncommits of 13.00 KB in all
+Uncommitting: 2.00 s, of it at return 2.00 s, at trim 3.50 ms, in the background 4.25 us, for room 5 ns; at most 1.50 ms at a time
 ";
     assert_eq!(written().to_string(), expected);
     let little = Report { idle_bytes: (5 << 20) / 200, ..written() };
@@ -218,10 +252,14 @@ Kernel: 11 commits, 12 uncommits of 13.00 KB in all
         large_bytes: 0,
         idle_bytes: 0,
         limit_bytes: usize::MAX,
+        asked_arenas: 0,
+        asked: ArenaStatistics::default(),
         ..written()
     };
     let text = nothing.to_string();
     assert!(text.contains("committed:      0 bytes, limit unlimited\n") && text.contains("small chunks:      0 bytes ( 0%)\n"), "{text}");
+    let asked_none = "In chunks of arenas: 0 of 7 arenas asked\n  waste: all but blocks, with idle:      0 bytes ( 0%)\n\nFree chunks";
+    assert!(text.contains(asked_none), "{text}");
 }
 
 #[test]
@@ -232,7 +270,7 @@ fn reports_and_statistics_are_data() {
     assert_eq!(json["reserved_bytes"], 64u64 << 30);
     assert_eq!(json["free_chunks"][2], serde_json::json!({ "chunk_bytes": 8192, "chunks": 1, "committed_bytes": 4096 }));
     assert_eq!(json["counts"]["regions_ended"], 8);
-    assert_eq!(json.as_object().unwrap().len(), 18, "every field: {json}");
+    assert_eq!(json.as_object().unwrap().len(), 21, "every field: {json}");
     assert_eq!(serde_json::from_value::<Report>(json).unwrap(), report);
     let space = single(small());
     let has = space.arena(Growth::SMALL).unwrap().statistics();
@@ -291,4 +329,98 @@ fn of_a_full_shard_and_the_limit_the_limit_is_told() {
         assert!(matches!(refused, Err(crate::Error::LimitReached { .. })), "home {home}: {refused:?}");
     }
     crate::pool::shards::set_home(0);
+}
+
+/// What a report must say of the inside of chunks, kept by adding and taking away nothing but the requests themselves.
+#[derive(Default)]
+struct Plain {
+    used_bytes: usize,
+    live: Vec<(NonNull<u8>, usize)>,
+}
+
+/// Requests of whole pairs of words in arenas of one chunk, so that no rest is too small to be kept: what is used is then the sum of requests.
+#[test]
+fn used_free_and_left_over_are_what_a_plain_model_says() {
+    let space = single(small());
+    let elsewhere = single(small());
+    let other = elsewhere.arena(Growth::STANDARD).unwrap();
+    other.allocate(layout(160, 8)).unwrap();
+    let granule = small().granule_bytes;
+    let mut arenas: Vec<(Arena, Plain)> = Vec::new();
+    let mut seed = 1usize;
+    for step in 0..if cfg!(miri) { 60 } else { 3000 } {
+        seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let (dice, pick, bytes) = (seed >> 33 & 15, seed >> 37, (seed >> 45) % 20 * 16 + 16);
+        let count = arenas.len();
+        if count == 0 || dice == 0 && count < 12 {
+            arenas.push((space.arena(Growth::new(&[granule])).unwrap(), Plain::default()));
+            continue;
+        }
+        let at = pick % count;
+        let (arena, plain) = &mut arenas[at];
+        match dice {
+            1 => drop(arenas.swap_remove(at)),
+            2 => {
+                arena.reset();
+                *plain = Plain::default();
+            }
+            3..=7 if !plain.live.is_empty() => {
+                let (block, bytes) = plain.live.swap_remove(pick / 64 % plain.live.len());
+                // SAFETY: it lives and has left the model.
+                unsafe { arena.deallocate(block, layout(bytes, 8)) };
+                plain.used_bytes -= bytes;
+            }
+            _ if plain.used_bytes + bytes <= granule / 2 && arena.statistics().free_bytes >= bytes => {
+                plain.live.push((arena.allocate(layout(bytes, 8)).unwrap(), bytes));
+                plain.used_bytes += bytes;
+            }
+            _ => {}
+        }
+        let report = space.report_with(arenas.iter().map(|(arena, _)| arena).chain([&other])).unwrap();
+        let used: usize = arenas.iter().map(|(_, plain)| plain.used_bytes).sum();
+        assert_eq!((report.asked_arenas, report.asked.used_bytes), (arenas.len(), used), "step {step}: {report}");
+        assert_eq!(report.asked.chunks, arenas.len(), "one chunk each");
+        let free = report.asked.free_bytes + report.asked.deallocated_bytes;
+        let tables = report.asked.overhead_bytes - arenas.len() * 64;
+        assert_eq!(free + tables, arenas.len() * (granule - 64) - used, "step {step}: {report}");
+        assert_eq!(report.waste_bytes(), report.committed_bytes - used, "step {step}: {report}");
+    }
+}
+
+#[test]
+fn the_time_of_giving_back_is_that_of_whoever_waited() {
+    let granule = small().granule_bytes;
+    let times = |space: &Space| space.report().unwrap().uncommit_times;
+    let noted = |times: UncommitTimes| {
+        [times.at_return_ns, times.at_trim_ns, times.background_ns, times.for_room_ns, times.longest_ns].map(|ns| ns > 0)
+    };
+    let space = single(small());
+    let fill = |space: &Space| space.arena(Growth::new(&[8 * granule])).unwrap().allocate(layout(7 * granule, 8)).map(drop).unwrap();
+    fill(&space);
+    assert_eq!(times(&space), UncommitTimes::default(), "nothing was given back yet");
+    space.trim().unwrap();
+    let trimmed = times(&space);
+    assert_eq!(noted(trimmed), [false, true, false, false, true], "{trimmed:?}");
+    assert!(trimmed.longest_ns <= trimmed.at_trim_ns && trimmed.sum_ns() == trimmed.at_trim_ns);
+    assert_eq!(space.trim().unwrap(), 0);
+    assert_eq!(times(&space), trimmed, "where nothing is idle no time is taken");
+
+    let returning = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
+    fill(&returning);
+    assert_eq!(noted(times(&returning)), [true, false, false, false, true]);
+
+    let limit = Some(Arc::new(CommitLimit::new(12 * granule)));
+    let limited = Space::new(Options { reclaim: Reclaim::AtTrim, limit, ..small() }).unwrap();
+    fill(&limited);
+    let arena = limited.arena(Growth::new(&[granule])).unwrap();
+    arena.allocate(layout(9 * granule, 8)).expect("what lies idle makes room");
+    assert_eq!(noted(times(&limited)), [false, false, false, true, true]);
+
+    let background = Reclaim::Background { interval: std::time::Duration::from_millis(1), keep_bytes: 0 };
+    let own = Space::new(Options { reclaim: background, ..small() }).unwrap();
+    fill(&own);
+    while own.committed_bytes() > 0 || times(&own).background_ns == 0 {
+        std::thread::yield_now();
+    }
+    assert_eq!(noted(times(&own)), [false, false, true, false, true]);
 }

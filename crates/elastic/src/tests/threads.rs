@@ -3,6 +3,7 @@
 use super::{is_empty, layout, small};
 #[cfg(not(miri))]
 use crate::CommitLimit;
+use crate::pool::reclaim::By;
 use crate::pool::shards::{Shards, set_home};
 use crate::{Arena, Growth, Options, Reclaim, Space};
 use heaplab_buddy::marks;
@@ -317,7 +318,7 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
     }
     assert_eq!(space.idle_bytes(), 66 * granule);
     // The chunk of one shard goes, and what is left in both together is little enough.
-    assert_eq!((space.0.reclaim(40 * granule).unwrap(), space.idle_bytes()), (32 * granule, 34 * granule));
+    assert_eq!((space.0.reclaim(By::Trim, 40 * granule).unwrap(), space.idle_bytes()), (32 * granule, 34 * granule));
     is_empty(&space);
 }
 

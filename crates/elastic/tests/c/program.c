@@ -189,6 +189,38 @@ static void statistics(void) {
     elastic_arena_free(arena);
 }
 
+/* What two of three arenas do with their chunks, and what giving back took. */
+static void usage(void) {
+    const elastic_options options = {.reclaim = ELASTIC_RECLAIM_AT_TRIM};
+    elastic_space *own;
+    elastic_arena *arenas[4];
+    elastic_statistics has[3];
+    elastic_usage found;
+    char text[4096];
+    EXPECT(elastic_space_new(&options, &own) == ELASTIC_OK);
+    for (int nth = 0; nth < 3; nth++) {
+        EXPECT(elastic_arena_new(own, NULL, 0, &arenas[nth]) == ELASTIC_OK);
+        for (int block = 0; block <= nth; block++) EXPECT(elastic_allocate(arenas[nth], 100, 8) != NULL);
+        elastic_arena_statistics(arenas[nth], &has[nth]);
+    }
+    EXPECT(elastic_arena_new(space, NULL, 0, &arenas[3]) == ELASTIC_OK); /* of another space */
+    EXPECT(elastic_space_usage(own, NULL, 0, &found) == ELASTIC_OK);
+    EXPECT(found.arenas == 3 && found.asked_arenas == 0 && found.asked.used_bytes == 0 && found.not_asked_bytes == found.in_arenas_bytes);
+    EXPECT(found.committed_bytes == found.in_arenas_bytes + found.free_lines_bytes + found.idle_bytes && found.mappings > 0);
+    EXPECT(elastic_space_usage(own, arenas + 1, 3, &found) == ELASTIC_OK);
+    EXPECT(found.asked_arenas == 2 && found.asked.used_bytes == 5 * 104 && found.asked.chunks == 2);
+    EXPECT(found.not_asked_bytes == has[0].committed_bytes && found.reserved_bytes == (size_t)64 << 30);
+    EXPECT(found.asked.free_bytes == has[1].free_bytes + has[2].free_bytes && found.asked.overhead_bytes == 128);
+    EXPECT(found.uncommits == 0 && found.at_trim_ns == 0 && found.longest_ns == 0);
+    EXPECT(elastic_space_report_with(own, arenas, 4, text, sizeof text) < sizeof text && strstr(text, "3 of 3 arenas asked"));
+    EXPECT(elastic_space_report_with(own, NULL, 0, text, sizeof text) == elastic_space_report(own, NULL, 0));
+    for (int nth = 0; nth < 4; nth++) elastic_arena_free(arenas[nth]);
+    EXPECT(elastic_space_trim(own, NULL) == ELASTIC_OK && elastic_space_usage(own, NULL, 0, &found) == ELASTIC_OK);
+    EXPECT(found.uncommits > 0 && found.at_trim_ns > 0 && found.longest_ns > 0 && found.longest_ns <= found.at_trim_ns);
+    EXPECT(found.at_return_ns + found.background_ns + found.for_room_ns == 0 && found.in_arenas_bytes == 0);
+    elastic_space_free(own);
+}
+
 static void debugging(void) {
     elastic_options options = {.debug = ELASTIC_DEBUG_CANARIES | ELASTIC_DEBUG_POISON | ELASTIC_DEBUG_NO_REUSE};
     elastic_space *checked;
@@ -245,6 +277,7 @@ int main(void) {
     geometry();
     changed_limit();
     statistics();
+    usage();
     debugging();
     EXPECT(elastic_space_trim(space, &bytes) == ELASTIC_OK && bytes > 0 && elastic_space_committed_bytes(space) == 0);
     elastic_space_free(space);
