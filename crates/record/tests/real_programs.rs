@@ -3,6 +3,7 @@
 mod common;
 
 use common::{compile, counted, counted_events, options, record};
+use heaplab_record::finish::merge::Counts;
 use heaplab_record::{mark, session, session::Options};
 use heaplab_trace::tables::{Began, Ended};
 use heaplab_trace::{Flags, Op};
@@ -88,11 +89,24 @@ fn blocks_that_pass_between_threads_are_in_a_legal_order() {
     let folder = tempfile::tempdir().unwrap();
     let Some(program) = compile(folder.path(), "threads", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program, &"6", &"40000"]));
-    assert_eq!((recording.counts.ended_by_reuse, recording.counts.unknown_frees, recording.counts.unknown_reallocs), (0, 0, 0));
+    assert_eq!(recording.counts, Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts });
     assert!(recording.tables.threads.len() >= 7);
     assert!(recording.events.iter().any(|event| event.has(Flags::MOVED)));
     let crossed = recording.events.iter().filter(|event| event.op == Op::Free).count();
     assert!(crossed > 10_000, "{crossed}");
+}
+
+#[test]
+fn an_address_that_a_reallocation_released_may_be_used_before_it_returns() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(library) = compile(folder.path(), "slow_realloc", "cc", &["-DLIBRARY", "-shared", "-fPIC"]) else { return };
+    let beside = folder.path().join("libslow.so");
+    std::fs::rename(&library, &beside).unwrap();
+    let Some(program) = compile(folder.path(), "slow_realloc", "cc", &[beside.to_str().unwrap()]) else { return };
+    let recording = record(&options(folder.path(), &[&program]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "the address was used in between");
+    assert_eq!(recording.counts, Counts { ended_by_reuse: 0, unknown_frees: 0, unknown_reallocs: 0, ..recording.counts });
+    assert_eq!(recording.events.iter().filter(|event| event.has(Flags::MOVED)).count(), 1);
 }
 
 #[test]
@@ -129,6 +143,8 @@ fn a_family_of_processes_is_one_recording() {
     };
     assert_eq!(inherited(child), 51);
     let grandchild = processes.iter().position(|process| process.parent == Some(child)).unwrap() as u32;
+    let ends = [child, grandchild].map(|row| processes[row as usize].ended);
+    assert_eq!(ends, [Ended::Exited(4), Ended::Exited(0)], "by _exit");
     assert_eq!(inherited(grandchild), 2, "one that its parent made, one that its parent's parent made");
     assert_eq!((recording.counts.unknown_frees, recording.counts.ended_by_reuse), (0, 0));
 }

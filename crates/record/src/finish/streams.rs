@@ -91,6 +91,16 @@ impl Stream {
         }
     }
 
+    /// A stream of the current record alone, which knows its stack.
+    pub fn of_current(&self) -> Stream {
+        let mut nodes = NodeTable::default();
+        if let Some(row) = self.nodes.row_of(self.current.stack) {
+            nodes.define(self.current.stack, row);
+        }
+        let (id, current, key, decoder) = (self.id, self.current, self.key, self.decoder);
+        Stream { id, current, key, damage: None, blocks: Vec::new(), stage: Stage::Over, padded: Vec::new(), length: 0, decoder, nodes }
+    }
+
     /// Goes on to the next record; whether there is one.
     pub fn advance(&mut self, files: &Files) -> bool {
         loop {

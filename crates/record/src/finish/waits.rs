@@ -49,9 +49,14 @@ impl Waits {
         self.parked.first().map(|parked| parked.deadline)
     }
 
-    /// The stream with the first deadline; it waits no longer.
-    pub fn end_first(&mut self) -> Option<usize> {
-        (!self.parked.is_empty()).then(|| self.parked.remove(0).stream)
+    /// The stream with the first deadline, and that; it waits no longer.
+    pub fn end_first(&mut self) -> Option<(usize, u64)> {
+        (!self.parked.is_empty()).then(|| self.parked.remove(0)).map(|parked| (parked.stream, parked.deadline))
+    }
+
+    /// Whether a stream of `process` waits.
+    pub fn has_one_of(&self, process: usize) -> bool {
+        self.parked.iter().any(|parked| parked.wanted.process == process)
     }
 
     /// A stream of `process`, the first deadline first; it waits no longer.
@@ -66,6 +71,11 @@ impl Waits {
             return None;
         }
         self.end(|parked| parked.wanted == happened)
+    }
+
+    /// `stream` waits no longer; whether it did.
+    pub fn end_stream(&mut self, stream: usize) -> bool {
+        self.end(|parked| parked.stream == stream).is_some()
     }
 
     fn end(&mut self, which: impl Fn(&Parked) -> bool) -> Option<usize> {
@@ -97,8 +107,8 @@ mod tests {
             waits.park(stream, key, HERE);
         }
         assert_eq!(waits.deadline(), Some(10 + WAIT_TICKS));
-        let ended: Vec<usize> = std::iter::from_fn(|| waits.end_first()).collect();
-        assert_eq!(ended, [2, 3, 1, 4]);
+        let ended: Vec<(usize, u64)> = std::iter::from_fn(|| waits.end_first()).collect();
+        assert_eq!(ended, [(2, 10 + WAIT_TICKS), (3, 10 + WAIT_TICKS), (1, 30 + WAIT_TICKS), (4, u64::MAX)]);
     }
 
     #[test]
@@ -108,6 +118,6 @@ mod tests {
         waits.park(2, 1, HERE);
         waits.park(3, 2, HERE);
         assert_eq!([waits.end_one_of(1), waits.end_one_of(1), waits.end_one_of(1)], [Some(2), Some(3), None]);
-        assert_eq!(waits.end_first(), Some(1));
+        assert_eq!(waits.end_first(), Some((1, WAIT_TICKS)));
     }
 }

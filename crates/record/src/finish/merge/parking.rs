@@ -1,11 +1,15 @@
 //! What is impossible where it stands: what could have made it possible is pulled forward, or waited for, or taken as lost.
 //!
 //! An open reallocation is pulled forward at the allocation that needs its old address, which is always right (see [`super`]). All else
-//! is repair: the ring parks in [`super::super::waits`] until another ring makes its record possible, for a while.
+//! is repair: the ring parks in [`super::super::waits`] until another ring makes its record possible, for a while; and then the
+//! record waits alone, a stream of its own, while the ring goes on.
 
 use super::super::waits::Wanted;
-use super::{Action, Merge, ReallocState, Step};
+use super::{Action, Merge, NO_THREAD, ReallocState, Step, StreamState};
 use heaplab_trace::{EventSink, TraceError};
+
+/// So many records are set aside at a time; a damaged spool may ask for any number.
+const ASIDE_MAX: usize = 4096;
 
 impl<S: EventSink> Merge<'_, S> {
     /// A fork copies what its parent had done by then, so that no ring of the parent may still wait with something older.
@@ -23,21 +27,8 @@ impl<S: EventSink> Merge<'_, S> {
     #[cold]
     pub(super) fn vacate(&mut self, place: usize, address: u64, stamp: u64) -> Result<Step, TraceError> {
         let process = self.states[place].process;
-        let releases =
-            |open: &usize| *open != place && self.states[*open].process == process && self.streams[*open].current.old_address == address;
-        if let Some(at) = self.open_reallocs.iter().position(releases) {
-            let open = self.open_reallocs.swap_remove(at);
-            self.states[open].realloc = ReallocState::Applied;
-            let record = self.streams[open].current;
-            // It is out of the list, so that this ends; it may not wait, because somebody waits for it.
-            let forced = std::mem::replace(&mut self.states[open].forced, true);
-            self.reallocate(open, &record, true)?;
-            self.states[open].forced = forced;
-        }
-        if self.heap(process).get(address).is_none() {
-            return Ok(Step::Done);
-        }
-        if self.may_park(place, address, false) {
+        let Some(occupied) = self.pull_forward(place, address)? else { return Ok(Step::Done) };
+        if self.may_park(place, occupied, false) {
             return Ok(Step::Away);
         }
         if let Some(found) = self.heap(process).remove(address) {
@@ -47,6 +38,36 @@ impl<S: EventSink> Merge<'_, S> {
         Ok(Step::Done)
     }
 
+    /// Applies the open reallocation that releases `address` for the stream, and before it the one that releases what that takes, and so on.
+    /// Gives the address that somebody has to release first, where nothing open does.
+    fn pull_forward(&mut self, place: usize, address: u64) -> Result<Option<u64>, TraceError> {
+        let process = self.states[place].process;
+        let mut links = Vec::new();
+        let mut wanted = address;
+        while self.heap(process).get(wanted).is_some() {
+            let releases = |open: &usize| {
+                *open != place
+                    && self.states[*open].process == process
+                    && self.streams[*open].current.old_address == wanted
+                    && !links.contains(open)
+            };
+            let Some(open) = self.open_reallocs.iter().copied().find(releases) else { return Ok(Some(wanted)) };
+            wanted = self.streams[open].current.address;
+            links.push(open);
+        }
+        for open in links.into_iter().rev() {
+            self.open_reallocs.retain(|other| *other != open);
+            self.states[open].realloc = ReallocState::Applied;
+            let record = self.streams[open].current;
+            // Its old address lives and its new one does not: this goes through.
+            self.reallocate(open, &record, true)?;
+            if self.waits.end_stream(open) {
+                self.enqueue(open);
+            }
+        }
+        Ok(None)
+    }
+
     /// Makes the stream wait for `address`, where it may wait and somebody could make it true.
     #[cold]
     pub(super) fn may_park(&mut self, place: usize, address: u64, birth: bool) -> bool {
@@ -54,14 +75,68 @@ impl<S: EventSink> Merge<'_, S> {
         if self.states[place].forced || self.streams_left[process] < 2 {
             return false;
         }
-        self.waits.park(place, self.streams[place].key, Wanted { process, address, birth });
+        let since = self.states[place].aside_since.unwrap_or(self.streams[place].key);
+        self.waits.park(place, since, Wanted { process, address, birth });
         true
     }
 
-    /// Something was born (or died) at `address`: whoever waited for it goes on.
+    /// The stream has waited until `until`. Alone, it waits for what was lost. Where others of its process wait too, they wait for each other:
+    /// a death that came too soon ended the life before, and the death that was meant for that waits for a birth behind it. So its
+    /// record is set aside, for whenever its address allows it, and its ring goes on.
+    pub(super) fn end_wait(&mut self, place: usize, until: u64) {
+        let for_each_other = self.waits.has_one_of(self.states[place].process);
+        if for_each_other && self.states[place].aside_since.is_none() && self.aside < ASIDE_MAX {
+            self.set_aside(place, until);
+            if self.advance(place) {
+                self.enqueue(place);
+            }
+        } else {
+            self.states[place].forced = true;
+            self.enqueue(place);
+        }
+    }
+
+    /// Makes the stream's record a stream of its own, which waits from `since` on.
+    fn set_aside(&mut self, place: usize, since: u64) {
+        if self.states[self.states[place].main].thread == NO_THREAD {
+            self.unnamed_thread(place);
+        }
+        let aside = match self.spare.pop() {
+            Some(spare) => spare,
+            None => self.streams.len(),
+        };
+        let stream = self.streams[place].of_current();
+        let of = &mut self.states[place];
+        let realloc = std::mem::replace(&mut of.realloc, ReallocState::None);
+        let (process, row, thread) = (of.process, of.row, self.states[self.states[place].main].thread);
+        let state = StreamState {
+            process,
+            row,
+            thread,
+            announced: None,
+            main: aside,
+            opened: true,
+            realloc,
+            forced: false,
+            aside_since: Some(since),
+        };
+        if aside == self.streams.len() {
+            self.streams.push(stream);
+            self.states.push(state);
+        } else {
+            (self.streams[aside], self.states[aside]) = (stream, state);
+        }
+        self.open_reallocs.iter_mut().filter(|open| **open == place).for_each(|open| *open = aside);
+        self.streams_left[process] += 1;
+        self.aside += 1;
+        self.enqueue(aside);
+    }
+
+    /// Something was born (or died) at `address`, or can: all who waited for it try again. One of them may wait on for something else that
+    /// another makes possible, so that it is not enough to wake the first.
     #[inline]
     pub(super) fn wake(&mut self, process: usize, address: u64, birth: bool) {
-        if let Some(stream) = self.waits.end_for(Wanted { process, address, birth }) {
+        while let Some(stream) = self.waits.end_for(Wanted { process, address, birth }) {
             self.enqueue(stream);
         }
     }

@@ -120,6 +120,8 @@ impl<S: EventSink> Merge<'_, S> {
                 self.open_reallocs.push(place);
                 self.streams[place].key = self.streams[place].key.max(record.after);
                 self.enqueue(place);
+                // A birth there that came too early can pull it forward now.
+                self.wake(process, record.old_address, false);
                 return Ok(Step::Away);
             }
             ReallocState::None | ReallocState::Open => {}
