@@ -5,16 +5,17 @@
 //! class. Those, and only those, are followed by stack and size; all others are in the counts table.
 //!
 //! A site whose sizes vary has some of them just over a class by chance: that is the allocator's slop and nobody's mistake. So a
-//! size counts only where it stands out among the sizes of its site ([`crate::spread`]).
+//! size counts only where it stands out among the sizes of its site, or where nearly all of them lie just over one power of
+//! two: a round buffer was meant, and a part was added that varies ([`crate::spread`]).
 //!
-//! The cause is inferred from company: the same surplus over several powers of two from one calling frame is a header, or, if it is
-//! a byte or two, a terminator; a single round size with a surplus is just that.
+//! What has one cause is one finding ([`Group`]): the same surplus over several powers of two from one calling frame, and the sizes
+//! that vary just over powers of two at one site. All else is a finding a size.
 
-use crate::shoe_words::{ROUND_BYTES, advice, confidence};
-use crate::sites::{Site, Sites, innermost, largest};
+use crate::shoe_judge::Judge;
+use crate::shoe_words::ROUND_BYTES;
+use crate::sites::{Site, Sites, innermost};
 use crate::spread::{Spread, Spreads};
-use crate::words::{count, plural};
-use crate::{Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, StackShare, UsesItsSlop};
+use crate::{Finding, Options, UsesItsSlop};
 use hashbrown::{HashMap, HashSet};
 use heaplab_profile::{Amount, Instant, Profile, Tracked};
 use heaplab_size_class::Allocator;
@@ -25,7 +26,29 @@ const MEMO: usize = 64 * 1024;
 /// Powers of two with the same surplus that make a header certain.
 const FAMILY: usize = 3;
 /// Below it a size is what an object's fields come to, and no power of two that somebody chose.
-const POWER_BYTES: u64 = 64;
+pub(crate) const POWER_BYTES: u64 = 64;
+
+/// What is told as one finding.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Group {
+    /// Several powers of two, of which somebody chose two at least, with the same surplus, from one calling frame: whoever calls
+    /// the allocator there adds it, or everybody who calls that.
+    Frame(Option<u32>, u64),
+    /// Several powers of two with the same surplus at one site: one frame may be called from all over a program (`operator new`).
+    Site(Site, u64),
+    /// Sizes of one site that vary, nearly all just over a power of two.
+    Cluster(Site),
+    /// One size, wherever it is asked for.
+    Size(u64),
+}
+
+/// What one stack asked for of one size.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) stack: StackId,
+    pub(crate) requested: Amount,
+    pub(crate) at_peak: Amount,
+}
 
 #[derive(Debug, Default)]
 struct Pair {
@@ -64,7 +87,7 @@ impl Pairs {
     }
 
     /// Bytes by which `size` is a little over the class below on a table.
-    fn over(&self, allocator: Allocator, size: u64) -> Option<u64> {
+    pub(crate) fn over(&self, allocator: Allocator, size: u64) -> Option<u64> {
         let class = allocator.class(size);
         let below = class.below?;
         self.little(size - below, below, class.usable - allocator.usable(below, 1)).then_some(size - below)
@@ -75,7 +98,8 @@ impl Pairs {
         over > 0 && over <= self.over_max_bytes && parts
     }
 
-    fn over_power(&self, size: u64) -> Option<(u64, u64)> {
+    /// The power of two that a size is a little over, and by how much.
+    pub(crate) fn over_power(&self, size: u64) -> Option<(u64, u64)> {
         let power = 1u64 << size.checked_ilog2()?;
         self.little(size - power, power, power).then_some((power, size - power))
     }
@@ -142,19 +166,26 @@ impl Pairs {
     pub(crate) fn finish(mut self, tables: &Tables, profile: &Profile, options: &Options, peak: u64) -> (Vec<Finding>, Vec<UsesItsSlop>) {
         let readers: BTreeSet<StackId> = profile.stacks.iter().filter(|row| row.usable_size_reads > 0).map(|row| row.stack).collect();
         self.pairs.retain(|(stack, _), _| !readers.contains(stack));
-        let families = self.keep_what_stands_out(tables, options);
-        let mut by_size: BTreeMap<u64, Vec<(StackId, Amount, Amount)>> = BTreeMap::new();
+        let mut sites = Sites::new(tables, options.site_frames);
+        let clustered = self.keep_what_stands_out(tables, &mut sites, options);
+        let families = self.families(tables, &mut sites, &clustered);
+        let mut groups: BTreeMap<Group, BTreeMap<u64, Vec<Share>>> = BTreeMap::new();
         for ((stack, size), pair) in &self.pairs {
-            by_size.entry(*size).or_default().push((*stack, pair.requested, pair.tracked.at_peak(peak)));
+            let (frame, site) = (innermost(tables, *stack), sites.of(*stack));
+            let power = self.over_power(*size).filter(|_| !clustered.contains_key(&(*stack, *size)));
+            let family = power.and_then(|(power, over)| families.of(frame, site, power, over));
+            let cluster = clustered.get(&(*stack, *size)).map(|site| Group::Cluster(*site));
+            let group = cluster.or(family).unwrap_or(Group::Size(*size));
+            let share = Share { stack: *stack, requested: pair.requested, at_peak: pair.tracked.at_peak(peak) };
+            groups.entry(group).or_default().entry(*size).or_default().push(share);
         }
-        let judge = Judge { pairs: &self, tables, profile, options, families: &families };
-        let findings = by_size.into_iter().filter_map(|(size, stacks)| judge.finding(size, &stacks)).collect();
+        let judge = Judge { pairs: &self, profile, options };
+        let findings = groups.into_iter().filter_map(|(group, sizes)| judge.finding(group, &sizes)).collect();
         (findings, uses_their_slop(profile))
     }
 
-    /// Leaves the sizes that stand out at their sites.
-    fn keep_what_stands_out(&mut self, tables: &Tables, options: &Options) -> Families {
-        let mut sites = Sites::new(tables, options.site_frames);
+    /// Leaves the sizes that stand out at their sites, and those that cluster over a power of two. Returns the latter with their sites.
+    fn keep_what_stands_out(&mut self, tables: &Tables, sites: &mut Sites<'_>, options: &Options) -> Clustered {
         let spreads = std::mem::take(&mut self.spreads).by(|stack| sites.of(stack));
         let mut times: HashMap<(Site, u64), u64> = HashMap::new();
         for ((stack, size), pair) in &self.pairs {
@@ -162,34 +193,68 @@ impl Pairs {
         }
         let unknown = Spread::default();
         let spread = |site: &Site| spreads.get(site).unwrap_or(&unknown);
-        times.retain(|(site, size), times| self.edge(*size).is_some_and(|edge| spread(site).stands_out(*times, edge, options)));
+        let mut clusters: HashSet<(Site, u64)> = HashSet::new();
+        times.retain(|(site, size), times| {
+            let stands_out = self.edge(*size).is_some_and(|edge| spread(site).stands_out(*times, edge, options));
+            let chosen = self.over_power(*size).filter(|(power, _)| *power >= ROUND_BYTES);
+            let clusters =
+                !stands_out && chosen.is_some_and(|(power, over)| spread(site).clusters(power, over)) && clusters.insert((*site, *size));
+            stands_out || clusters
+        });
         self.pairs.retain(|(stack, size), _| times.contains_key(&(sites.of(*stack), *size)));
-        let families = self.families(tables);
-        let in_family =
-            |stack: StackId, over: u64| families.get(&(innermost(tables, stack), over)).is_some_and(|powers| powers.len() >= FAMILY);
+        let mut clustered = Clustered::new();
+        for (stack, size) in self.pairs.keys() {
+            let site = sites.of(*stack);
+            if clusters.contains(&(site, *size)) {
+                clustered.insert((*stack, *size), site);
+            }
+        }
+        let families = self.families(tables, sites, &clustered);
+        let in_family = |stack: StackId, over: u64| {
+            families.by_frame.get(&(innermost(tables, stack), over)).is_some_and(|powers| powers.len() >= FAMILY)
+        };
         let mut by_chance = |(stack, size): &(StackId, u64)| {
             let site = sites.of(*stack);
-            let known = self.over_power(*size).is_some_and(|(_, over)| in_family(*stack, over));
+            let known = self.over_power(*size).is_some_and(|(_, over)| in_family(*stack, over)) || clustered.contains_key(&(*stack, *size));
             !known && spread(&site).is_one_of_many(times.get(&(site, *size)).copied().unwrap_or(0))
         };
         let gone: HashSet<(StackId, u64)> = self.pairs.keys().filter(|key| by_chance(key)).copied().collect();
         self.pairs.retain(|key, _| !gone.contains(key));
-        families
+        clustered
     }
 
-    /// For each calling frame and surplus: the powers of two seen with it.
-    fn families(&self, tables: &Tables) -> Families {
-        let mut families = Families::new();
-        for (stack, size) in self.pairs.keys() {
+    /// The powers of two seen with each surplus, without those of clusters.
+    fn families(&self, tables: &Tables, sites: &mut Sites<'_>, clustered: &Clustered) -> Families {
+        let mut families = Families::default();
+        for (stack, size) in self.pairs.keys().filter(|pair| !clustered.contains_key(*pair)) {
             if let Some((power, over)) = self.over_power(*size).filter(|(power, _)| *power >= POWER_BYTES) {
-                families.entry((innermost(tables, *stack), over)).or_default().insert(power);
+                families.by_frame.entry((innermost(tables, *stack), over)).or_default().insert(power);
+                families.by_site.entry((sites.of(*stack), over)).or_default().insert(power);
             }
         }
         families
     }
 }
 
-type Families = HashMap<(Option<u32>, u64), BTreeSet<u64>>;
+/// Powers of two by where they were asked for and with which surplus.
+#[derive(Debug, Default)]
+struct Families {
+    by_frame: HashMap<(Option<u32>, u64), BTreeSet<u64>>,
+    by_site: HashMap<(Site, u64), BTreeSet<u64>>,
+}
+
+impl Families {
+    /// The family of a power of two with a surplus.
+    fn of(&self, frame: Option<u32>, site: Site, power: u64, over: u64) -> Option<Group> {
+        let by_frame =
+            self.by_frame.get(&(frame, over)).filter(|powers| powers.contains(&power) && powers.range(ROUND_BYTES..).count() >= 2);
+        let by_site = || self.by_site.get(&(site, over)).filter(|powers| powers.contains(&power) && powers.len() >= 2);
+        by_frame.map(|_| Group::Frame(frame, over)).or_else(|| by_site().map(|_| Group::Site(site, over)))
+    }
+}
+
+/// Stacks and sizes of clusters, with their sites.
+type Clustered = HashMap<(StackId, u64), Site>;
 
 fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
     let mut readers: Vec<UsesItsSlop> = profile
@@ -205,119 +270,4 @@ fn uses_their_slop(profile: &Profile) -> Vec<UsesItsSlop> {
         .collect();
     readers.sort_by_key(|site| std::cmp::Reverse((site.requested.slop_bytes(), site.requested.bytes)));
     readers
-}
-
-struct Judge<'a> {
-    pairs: &'a Pairs,
-    tables: &'a Tables,
-    profile: &'a Profile,
-    options: &'a Options,
-    families: &'a Families,
-}
-
-impl Judge<'_> {
-    fn finding(&self, size: u64, stacks: &[(StackId, Amount, Amount)]) -> Option<Finding> {
-        let requested = sum(stacks.iter().map(|stack| stack.1));
-        let at_peak = sum(stacks.iter().map(|stack| stack.2));
-        let mut costs = self.costs(size, &requested, &at_peak);
-        let judged = self.judged(&costs)?;
-        costs.sort_by_key(|cost| (cost.basis != judged.basis, cost.basis));
-        let allocator = if let Basis::Table(allocator) = judged.basis { allocator } else { Allocator::Jemalloc };
-        let free_request =
-            self.pairs.over(allocator, size).map(|over| size - over).or_else(|| self.pairs.over_power(size).map(|over| over.0))?;
-        let (usable, each_saved) = match judged.basis {
-            Basis::Measured => {
-                let usable = requested.usable_bytes / requested.objects.max(1);
-                (usable, usable.saturating_sub(free_request))
-            }
-            Basis::Table(allocator) => (allocator.usable(size, 1), allocator.usable(size, 1) - allocator.usable(free_request, 1)),
-        };
-        let cause = self.cause(size, free_request, stacks);
-        let displaced = displaced(size, free_request, usable - each_saved);
-        let saved = |objects: u64| objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64);
-        let saving = Saving { at_peak_bytes: saved(at_peak.objects), total_bytes: saved(requested.objects), ..Saving::default() };
-        let shoe = Clownshoe { request: size, over_bytes: size - free_request, usable, free_request, cause, requested, at_peak };
-        let shares = stacks.iter().map(|(stack, requested, at_peak)| StackShare {
-            stack: *stack,
-            count: requested.objects,
-            bytes: (at_peak.objects + requested.objects).saturating_mul(usable - size),
-        });
-        let (stacks, stack_count) = largest(shares.collect(), self.options.stacks_per_finding);
-        Some(Finding {
-            kind: Kind::Clownshoes,
-            title: format!("{}-byte requests lie {} over {}", count(size), plural(shoe.over_bytes, "byte"), count(free_request)),
-            advice: advice(&shoe, judged.basis, &saving, &costs, self.recorded()),
-            count: requested.objects,
-            basis: judged.basis,
-            costs,
-            saving,
-            confidence: confidence(&shoe.cause, judged.basis),
-            stacks,
-            stack_count,
-            evidence: Evidence::Clownshoes(shoe),
-        })
-    }
-
-    /// What the requests waste, wherever they are just over a class. Measured slop counts in any case.
-    fn costs(&self, size: u64, requested: &Amount, at_peak: &Amount) -> Vec<Cost> {
-        let by_table = Allocator::ALL.into_iter().filter(|allocator| self.pairs.over(*allocator, size).is_some()).map(|allocator| {
-            let slop = allocator.usable(size, 1) - size;
-            Cost {
-                basis: Basis::Table(allocator),
-                at_peak_bytes: at_peak.objects.saturating_mul(slop),
-                total_bytes: requested.objects.saturating_mul(slop),
-            }
-        });
-        let measured = Cost { basis: Basis::Measured, at_peak_bytes: at_peak.slop_bytes(), total_bytes: requested.slop_bytes() };
-        let measured = self.profile.is_measured().then_some(measured);
-        measured.into_iter().chain(by_table).filter(|cost| cost.total_bytes > 0).collect()
-    }
-
-    /// The cost to rank by, where it is worth mentioning.
-    fn judged(&self, costs: &[Cost]) -> Option<Cost> {
-        let usual = [Basis::Measured, Basis::Table(Allocator::Jemalloc), Basis::Table(Allocator::Mimalloc)];
-        let asked = |basis: Basis| self.options.basis.map_or_else(|| usual.contains(&basis), |asked| asked == basis);
-        let judged = costs.iter().rev().filter(|cost| asked(cost.basis)).max_by_key(|cost| (cost.at_peak_bytes, cost.total_bytes))?;
-        self.options.is_worth(self.profile, judged.at_peak_bytes, judged.total_bytes).then_some(*judged)
-    }
-
-    /// The allocator recorded under, where its usable sizes were measured.
-    fn recorded(&self) -> Option<&str> {
-        let name = self.options.recorded_under.as_str();
-        self.profile.is_measured().then_some(if name.is_empty() { "the allocator recorded under" } else { name })
-    }
-
-    fn cause(&self, size: u64, free_request: u64, stacks: &[(StackId, Amount, Amount)]) -> Cause {
-        let round = self.pairs.over_power(size).filter(|(power, _)| *power == free_request && *power >= POWER_BYTES);
-        if let Some((power, over)) = round {
-            let company = stacks.iter().filter_map(|stack| self.families.get(&(innermost(self.tables, stack.0), over)));
-            let family = company.max_by_key(|sizes| sizes.len()).filter(|sizes| sizes.len() >= 2);
-            return match family {
-                _ if over <= 2 && (family.is_some() || power >= ROUND_BYTES) => Cause::Terminator { bytes: over },
-                Some(sizes) => Cause::ConstantHeader { bytes: over, round_sizes: sizes.iter().copied().collect() },
-                None => Cause::RoundPlusConstant { round: power, bytes: over },
-            };
-        }
-        // Half a power of two, and whole pages, are round too.
-        let page = free_request.is_multiple_of(4096);
-        if page || (free_request >= POWER_BYTES && free_request.is_multiple_of(1 << (free_request.ilog2() - 1))) {
-            return Cause::RoundPlusConstant { round: free_request, bytes: size - free_request };
-        }
-        Cause::Coincidence
-    }
-}
-
-/// Bytes of further blocks that each block would need elsewhere. What moves into a block of a round size, or out of one that is made
-/// shorter, has to be somewhere: the same payload then needs more blocks, `free_request / (free_request - over)` times as many.
-fn displaced(size: u64, free_request: u64, block_bytes: u64) -> f64 {
-    let over = size - free_request;
-    if over >= free_request { block_bytes as f64 } else { block_bytes as f64 * over as f64 / (free_request - over) as f64 }
-}
-
-fn sum(amounts: impl Iterator<Item = Amount>) -> Amount {
-    amounts.fold(Amount::default(), |sum, amount| Amount {
-        objects: sum.objects + amount.objects,
-        bytes: sum.bytes.saturating_add(amount.bytes),
-        usable_bytes: sum.usable_bytes.saturating_add(amount.usable_bytes),
-    })
 }

@@ -30,6 +30,7 @@ mod growth;
 mod leaks;
 mod model;
 mod options;
+mod shoe_judge;
 mod shoe_words;
 mod sites;
 pub mod slop;

@@ -201,9 +201,27 @@ pub enum Evidence {
     Leak(Leak),
 }
 
-/// A request a few bytes over a class.
+/// Requests a few bytes over a class, for one reason.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Clownshoe {
+    /// Why so many bytes were probably asked for.
+    pub cause: Cause,
+    /// The sizes, that which would save most first; at most `Options::sizes_per_finding`, never none.
+    pub sizes: Vec<ShoeSize>,
+    /// How many sizes there are in all.
+    pub size_count: u64,
+}
+
+impl Clownshoe {
+    /// The size that would save most.
+    pub fn first(&self) -> ShoeSize {
+        self.sizes.first().copied().unwrap_or_default()
+    }
+}
+
+/// One size of a [`Clownshoe`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
+pub struct ShoeSize {
     /// Bytes asked for.
     pub request: u64,
     /// Bytes over `free_request`.
@@ -212,12 +230,12 @@ pub struct Clownshoe {
     pub usable: u64,
     /// The largest request of the class below on the judged allocator: the request that costs nothing.
     pub free_request: u64,
-    /// Why so many bytes were probably asked for.
-    pub cause: Cause,
     /// Requests of this size, with bytes and measured usable bytes.
     pub requested: Amount,
     /// Of them, live at the peak.
     pub at_peak: Amount,
+    /// Its part of [`Finding::saving`].
+    pub saving: Saving,
 }
 
 /// Why a request is a little larger than a round one.
@@ -235,6 +253,15 @@ pub enum Cause {
     Terminator {
         /// Bytes of it.
         bytes: u64,
+    },
+    /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just over them.
+    RoundPlusVarying {
+        /// The round sizes, smallest first.
+        round_sizes: Vec<u64>,
+        /// The fewest bytes added.
+        least_bytes: u64,
+        /// The most bytes added.
+        most_bytes: u64,
     },
     /// A single round size and a constant.
     RoundPlusConstant {

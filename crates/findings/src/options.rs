@@ -34,6 +34,8 @@ pub struct Options {
     pub site_frames: usize,
     /// Stacks listed with a finding.
     pub stacks_per_finding: usize,
+    /// Sizes listed with a finding.
+    pub sizes_per_finding: usize,
     /// Rows of the counts tables.
     pub counts_rows: usize,
     /// The name of the allocator recorded under, for sentences; empty: not known.
@@ -63,6 +65,7 @@ impl Default for Options {
             rebuilt_times: 100,
             site_frames: 5,
             stacks_per_finding: 8,
+            sizes_per_finding: 32,
             counts_rows: 100,
             recorded_under: String::new(),
             ended: true,

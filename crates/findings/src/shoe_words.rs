@@ -9,15 +9,56 @@ use crate::{Basis, Cause, Clownshoe, Confidence, Cost, Level, Saving};
 /// From this size on, a round one is somebody's choice rather than chance.
 pub(crate) const ROUND_BYTES: u64 = 1024;
 
+/// Sizes that a title or an advice names; the rest are counted.
+const NAMED: usize = 4;
+
+/// One line that names the sizes; `requests` are those of all of them.
+pub(crate) fn title(shoe: &Clownshoe, requests: u64) -> String {
+    let first = shoe.first();
+    if let Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } = &shoe.cause {
+        return format!(
+            "{} lie {} to {} over {}",
+            plural(requests, "request"),
+            count(*least_bytes),
+            plural(*most_bytes, "byte"),
+            listed(round_sizes)
+        );
+    }
+    let over = plural(first.over_bytes, "byte");
+    if shoe.size_count <= 1 {
+        return format!("{}-byte requests lie {over} over {}", count(first.request), count(first.free_request));
+    }
+    format!("{} of {} lie {over} over powers of two", plural(requests, "request"), asked(shoe))
+}
+
+/// `4,104; 1,032; 520; 72 bytes and 3 more sizes`.
+fn asked(shoe: &Clownshoe) -> String {
+    let more = shoe.size_count.saturating_sub(NAMED as u64);
+    let named: Vec<u64> = shoe.sizes.iter().take(NAMED).map(|size| size.request).collect();
+    match more {
+        0 => format!("{} bytes", listed(&named)),
+        _ => format!("{} bytes and {}", named.iter().map(|size| count(*size)).collect::<Vec<_>>().join("; "), plural(more, "more size")),
+    }
+}
+
+/// `4,104; 1,032 and 72`: a comma would be taken for a number's.
+fn listed(sizes: &[u64]) -> String {
+    let mut words: Vec<String> = sizes.iter().map(|size| count(*size)).collect();
+    let last = words.pop().unwrap_or_default();
+    if words.is_empty() { last } else { format!("{} and {last}", words.join("; ")) }
+}
+
 /// What to do about `shoe`. `recorded`: the allocator recorded under, where usable sizes were measured.
 pub(crate) fn advice(shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[Cost], recorded: Option<&str>) -> String {
-    let each = format!("{} -> {} ({})", count(shoe.request), count(shoe.usable), count(shoe.usable - shoe.request));
+    let first = shoe.first();
+    let each = format!("{} -> {} ({})", count(first.request), count(first.usable), count(first.usable.saturating_sub(first.request)));
+    let each = if shoe.size_count > 1 { format!("a request is {each}, say") } else { format!("each is {each}") };
     let saves = if saving.at_peak_bytes > 0 {
         format!("{} at the peak, {} over the run", bytes(saving.at_peak_bytes), bytes(saving.total_bytes))
     } else {
         format!("{} over the run, nothing at the peak", bytes(saving.total_bytes))
     };
-    let mut text = format!("{}. On {} each is {each}; it would save {saves}.", what(shoe), basis.title());
+    let mut text = format!("{}. On {} {each}; it would save {saves}.", what(shoe), basis.title());
     if let (false, Some(recorded)) = (basis == Basis::Measured, recorded) {
         match costs.iter().find(|cost| cost.basis == Basis::Measured) {
             Some(cost) => text.push_str(&format!(" Measured on {recorded}, its slop is {} over the run.", bytes(cost.total_bytes))),
@@ -28,25 +69,27 @@ pub(crate) fn advice(shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[C
 }
 
 fn what(shoe: &Clownshoe) -> String {
-    let (free, usable, over) = (count(shoe.free_request), count(shoe.usable), plural(shoe.over_bytes, "byte"));
+    let first = shoe.first();
+    let (free, usable, over) = (count(first.free_request), count(first.usable), plural(first.over_bytes, "byte"));
     let anyway = format!("where it cannot, all {usable} are paid for: use them");
     match &shoe.cause {
-        Cause::ConstantHeader { bytes: header, round_sizes } => {
-            let others = round_sizes.iter().map(|round| round + header).filter(|size| *size != shoe.request);
-            let mut examples: Vec<String> = others.map(count).collect();
-            examples.drain(..examples.len().saturating_sub(3));
-            format!(
-                "Something adds {header} bytes to round sizes here ({} bytes are asked for too). Make the payload {} bytes, so that header and payload ask for {free}",
-                examples.join("; "),
-                count(shoe.free_request.saturating_sub(*header))
-            )
-        }
+        Cause::ConstantHeader { bytes: header, .. } => format!(
+            "Something adds {} to round sizes here. Make each payload as much shorter ({} bytes instead of {free}), so that header and payload together ask for the round size",
+            plural(*header, "byte"),
+            count(first.free_request.saturating_sub(*header))
+        ),
         Cause::Terminator { bytes: end } => format!(
             "A capacity of {} and {} for a terminator, it seems: round up after adding it. {} and the terminator ask for {free}. That holds {over} less; where the content needs \
              more, all {usable} are paid for: make that the capacity",
-            count(shoe.request.saturating_sub(*end)),
+            count(first.request.saturating_sub(*end)),
             plural(*end, "byte"),
-            count(shoe.free_request.saturating_sub(*end)),
+            count(first.free_request.saturating_sub(*end)),
+        ),
+        Cause::RoundPlusVarying { most_bytes, .. } => format!(
+            "Nearly all that is asked for here around {free} lies just over it ({}): a round size and a part that varies, it seems. If the round part can be {} shorter, \
+             let {free} hold both; {anyway}",
+            asked(shoe),
+            plural(*most_bytes, "byte"),
         ),
         Cause::RoundPlusConstant { round, bytes: over } => format!(
             "{} bytes and {} more are asked for. If the content can be {} shorter, let {free} hold both; {anyway}",
@@ -67,6 +110,7 @@ pub(crate) fn confidence(cause: &Cause, basis: Basis) -> Confidence {
         }
         Cause::ConstantHeader { .. } => (Level::Medium, "two powers of two carry the same surplus here".into()),
         Cause::Terminator { .. } => (Level::Medium, "a surplus of one or two bytes is most often a terminator".into()),
+        Cause::RoundPlusVarying { .. } => (Level::Low, "sizes that vary may well be what the contents need".into()),
         Cause::RoundPlusConstant { round, .. } if *round >= ROUND_BYTES => {
             (Level::Medium, "always the same size, a round one and a constant; that it is so is inferred from this size alone".into())
         }

@@ -2,6 +2,9 @@
 //!
 //! Whether a request just over a class is a mistake is told by the sizes beside it. A buffer of 1,024 bytes with a header of 8 is always
 //! asked for with 1,032; the strings of a program have 120 to 139 bytes, and that some of them lie over 128 means nothing.
+//! Where
+//! nearly all sizes of a site lie in the few bytes over a large power of two, though, that is no chance: Firefox's arenas asked for 2,087
+//! and 4,135 because a round size was meant, and whether what was added is always the same does not matter to the allocator.
 //! So all sizes of a stack are counted: each by itself while they are few, else in 64 parts of a power of two. A part
 //! never lies across a power of two or a class's edge of at least a 64th of one.
 
@@ -13,6 +16,10 @@ use std::collections::BTreeMap;
 const EXACT: usize = 64;
 /// Sizes beside one that do not make a site's sizes vary: it asks for two or three, each for a reason.
 const FEW_BESIDE: usize = 2;
+/// Sizes that vary just over a power of two do so by at most this part (one over it) of it,
+const CLUSTER_SHARE: u64 = 32;
+/// ... and are all but one in so many of the requests between its half and its double.
+const CLUSTER_BUT: u64 = 10;
 /// From so many sizes on, one that is to be special must be asked for more often than most.
 const MANY: usize = 8;
 const MORE_OFTEN: u64 = 4;
@@ -118,6 +125,15 @@ impl Spread {
         sizes <= 1 + FEW_BESIDE || times > all - times.min(all)
     }
 
+    /// Whether a size `over` bytes over `power` is one of a cluster: the site's sizes vary, but nearly all thereabouts lie just over that
+    /// power of two. That is no chance: a buffer of `power` bytes was meant, and something was added to it.
+    pub(crate) fn clusters(&self, power: u64, over: u64) -> bool {
+        let most = power / CLUSTER_SHARE;
+        let requests = |from: u64, to: u64| self.sizes.range(from..=to).map(|(_, times)| times).sum::<u64>();
+        let (all, just_over) = (requests(power / 2 + 1, power.saturating_mul(2)), requests(power + 1, power + most));
+        over <= most && just_over > 0 && (all - just_over).saturating_mul(CLUSTER_BUT) <= all
+    }
+
     /// Whether a size that was asked for `times` times is one of the many that a site asks for now and then.
     pub(crate) fn is_one_of_many(&self, times: u64) -> bool {
         self.sizes.len() > MANY && times < MORE_OFTEN * self.usual
@@ -159,6 +175,18 @@ mod tests {
         assert!(both.stands_out(4001, 1024, &options));
         assert!(!both.stands_out(2, 2048, &options));
         assert!(spread([]).stands_out(3, 64, &options), "nothing is known of the others");
+    }
+
+    #[test]
+    fn sizes_just_over_a_power_of_two_cluster() {
+        let cluster = |turn: u64| 4097 + turn % 14;
+        assert!(spread((0..500).map(cluster)).clusters(4096, 5));
+        assert!(spread((0..500).map(|turn| if turn % 20 == 0 { 3000 } else { cluster(turn) })).clusters(4096, 5));
+        assert!(!spread((0..500).map(|turn| if turn % 4 == 0 { 3000 } else { cluster(turn) })).clusters(4096, 5), "a quarter is not over");
+        assert!(!spread((0..500).map(|turn| 4097 + 7 * (turn % 60))).clusters(4096, 5), "420 bytes are no few");
+        assert!(!spread((0..500).map(cluster)).clusters(4096, 129) && !spread([]).clusters(4096, 5));
+        // in parts
+        assert!(spread((0..5000).flat_map(|turn| [1 + turn % 900, cluster(turn)])).clusters(4096, 5));
     }
 
     #[test]

@@ -81,9 +81,23 @@ function findingBody(page, finding) {
     finding.advice ? el('p', { class: 'advice' }, finding.advice) : null,
     el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))),
     finding.confidence_reason ? note(`Confidence is ${finding.confidence}: ${finding.confidence_reason}.`) : null);
+  if (finding.sizes.length > 0) body.append(sizesTable(finding));
   if (finding.costs.length > 1) body.append(costTable(finding));
   body.append(...findingStacks(page, finding));
   return body;
+}
+
+// One mistake, several sizes: each with its part of the saving.
+function sizesTable(finding) {
+  return sortable(`Its sizes, on ${finding.basis}`, [
+    { title: 'Request', numeric: true, value: (row) => row.request, cell: (row) => `${formatCount(row.request)} B` },
+    { title: 'Becomes', numeric: true, value: (row) => row.usable, cell: (row) => `${formatCount(row.usable)} B` },
+    { title: 'Costs nothing', numeric: true, value: (row) => row.free_request, cell: (row) => `${formatCount(row.free_request)} B` },
+    { title: 'Requests', numeric: true, value: (row) => row.count, cell: (row) => formatCount(row.count) },
+    { title: 'Live at peak', numeric: true, value: (row) => row.peak_count, cell: (row) => formatCount(row.peak_count) },
+    { title: 'Would save at peak', numeric: true, value: (row) => row.saving_peak_bytes, cell: (row) => bytesNode(row.saving_peak_bytes) },
+    { title: 'Over the run', numeric: true, value: (row) => row.saving_total_bytes, cell: (row) => bytesNode(row.saving_total_bytes) },
+  ], finding.sizes, { first: 8, noun: 'size' });
 }
 
 function costTable(finding) {

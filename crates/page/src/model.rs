@@ -357,10 +357,31 @@ pub struct Finding {
     pub confidence_reason: String,
     /// Further figures, name and value as the user reads them.
     pub facts: Vec<(String, String)>,
+    /// The sizes of a finding that is about several, that which would save most first; else empty.
+    pub sizes: Vec<ShoeSize>,
     /// Where it comes from, the largest part first.
     pub stacks: Vec<StackShare>,
     /// How many stacks there are in all.
     pub stack_count: u64,
+}
+
+/// One of several sizes that lie over round ones for one reason, on the allocator that the finding was ranked by.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ShoeSize {
+    /// Bytes asked for.
+    pub request: u64,
+    /// Bytes that the allocator gives.
+    pub usable: u64,
+    /// Bytes that would cost nothing.
+    pub free_request: u64,
+    /// Requests.
+    pub count: u64,
+    /// Of them, live at the peak.
+    pub peak_count: u64,
+    /// Bytes that would be saved at the peak.
+    pub saving_peak_bytes: u64,
+    /// Bytes that would be saved over the run.
+    pub saving_total_bytes: u64,
 }
 
 /// Bytes wasted on one allocator.

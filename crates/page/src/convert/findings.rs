@@ -53,6 +53,7 @@ fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding 
         confidence: confidence.into(),
         confidence_reason: finding.confidence.reason.clone(),
         facts: facts(&finding.evidence),
+        sizes: sizes(&finding.evidence),
         stacks: finding
             .stacks
             .iter()
@@ -90,29 +91,46 @@ fn facts(evidence: &Evidence) -> Vec<(String, String)> {
 }
 
 fn clownshoe_facts(clownshoe: &Clownshoe) -> Vec<(&'static str, String)> {
+    let rounds = |sizes: &[u64]| {
+        let words: Vec<String> = sizes.iter().take(6).map(|size| words::count(*size)).collect();
+        format!("{}{}", words.join("; "), if sizes.len() > 6 { "; ..." } else { "" })
+    };
     let cause = match &clownshoe.cause {
-        Cause::ConstantHeader { bytes, round_sizes } => {
-            let sizes: Vec<String> = round_sizes.iter().take(6).map(|size| words::count(*size)).collect();
-            format!("a header of {bytes} bytes, seen on {}{}", sizes.join(", "), if round_sizes.len() > 6 { ", ..." } else { "" })
-        }
+        Cause::ConstantHeader { bytes, round_sizes } => format!("a header of {bytes} bytes, seen on {}", rounds(round_sizes)),
         Cause::Terminator { bytes } => format!("a terminator of {bytes} bytes"),
+        Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes } => {
+            format!("{} and a part of {least_bytes} to {most_bytes} bytes", rounds(round_sizes))
+        }
         Cause::RoundPlusConstant { round, bytes } => format!("{} and a constant {bytes}", words::count(*round)),
         Cause::Coincidence => "no pattern: perhaps coincidence".into(),
     };
-    vec![
-        (
-            "Request becomes",
-            format!(
-                "{} → {} B ({} B slop)",
-                words::count(clownshoe.request),
-                words::count(clownshoe.usable),
-                words::count(clownshoe.usable.saturating_sub(clownshoe.request))
-            ),
-        ),
-        ("Request that costs nothing", format!("{} B", words::count(clownshoe.free_request))),
-        ("Probable cause", cause),
-        ("Live at peak", words::count(clownshoe.at_peak.objects)),
-    ]
+    let mut facts = vec![("Probable cause", cause)];
+    if clownshoe.size_count <= 1 {
+        let size = clownshoe.first();
+        let becomes = (words::count(size.request), words::count(size.usable), words::count(size.usable.saturating_sub(size.request)));
+        facts.insert(0, ("Request becomes", format!("{} → {} B ({} B slop)", becomes.0, becomes.1, becomes.2)));
+        facts.insert(1, ("Request that costs nothing", format!("{} B", words::count(size.free_request))));
+        facts.push(("Live at peak", words::count(size.at_peak.objects)));
+    } else if clownshoe.size_count > clownshoe.sizes.len() as u64 {
+        facts.push(("Sizes", format!("{}, of which those that would save most are listed", words::count(clownshoe.size_count))));
+    }
+    facts
+}
+
+/// The sizes of a family, for a table; one size alone is told as facts.
+fn sizes(evidence: &Evidence) -> Vec<model::ShoeSize> {
+    let Evidence::Clownshoes(clownshoe) = evidence else { return Vec::new() };
+    let rows = clownshoe.sizes.iter().filter(|_| clownshoe.size_count > 1);
+    rows.map(|size| model::ShoeSize {
+        request: size.request,
+        usable: size.usable,
+        free_request: size.free_request,
+        count: size.requested.objects,
+        peak_count: size.at_peak.objects,
+        saving_peak_bytes: size.saving.at_peak_bytes,
+        saving_total_bytes: size.saving.total_bytes,
+    })
+    .collect()
 }
 
 fn growth_facts(growth: &Growth) -> Vec<(&'static str, String)> {

@@ -207,6 +207,19 @@ describe('findings', PARALLEL, () => {
     assert.ok([cost.peak_bytes, cost.total_bytes].filter(Boolean).every((bytes) => shown.includes(exact(bytes))), `${shown}`);
   }));
 
+  test('the sizes of one mistake stand in one table, with their parts of the saving', () => open('full', async (tab, model) => {
+    const index = model.findings.findIndex((finding) => finding.sizes.length > 1);
+    const { sizes, saving, title } = model.findings[index];
+    assert.ok(title.includes('4,104 and 1,032 bytes'), title);
+    const sum = sizes.reduce((bytes, size) => bytes + size.saving_peak_bytes, 0);
+    assert.equal(sum, saving.peak_bytes);
+    const finding = tab.locator('.findings > li').nth(index);
+    if (index > 0) await finding.locator('summary').first().click();
+    const rows = await finding.locator('table').filter({ hasText: 'Its sizes' }).locator('tbody tr').allTextContents();
+    assert.equal(rows.length, sizes.length);
+    assert.match(rows[0], /^4,104 B5,120 B4,096 B/);
+  }));
+
   test('filters by kind and by allocator', () => open('full', async (tab, model) => {
     const leaks = model.findings.filter((finding) => finding.kind === 'leak').length;
     assert.ok(leaks > 0 && leaks < model.findings.length, 'the sample has leaks among others');

@@ -5,11 +5,13 @@ use super::super::frames;
 use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_findings::{Basis, Evidence, Finding, Kind, LeakPattern, Level, ORDER};
+use heaplab_findings::{Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, ShoeSize};
 use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
 const FRAMES: usize = 6;
+/// Sizes of a family that are shown.
+const SIZES: usize = 8;
 
 /// The findings that a change in the code would answer, in their order. What came once and stayed is not among
 /// them; it has its own section.
@@ -45,6 +47,9 @@ fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
     if let Evidence::Growth(growth) = &finding.evidence {
         paint.wrapped("     ", &format!("Sizes: {}", sizes(&growth.sample, growth.sample_gap)));
     }
+    if let Evidence::Clownshoes(shoe) = &finding.evidence {
+        shoe_sizes(paint, shoe);
+    }
     let level = match finding.confidence.level {
         Level::High => "Sure",
         Level::Medium => "Likely",
@@ -62,6 +67,35 @@ fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
             plural(finding.stack_count, "stack")
         ));
     }
+}
+
+/// The sizes of a family, each with its part of the saving.
+fn shoe_sizes(paint: &mut Paint, shoe: &Clownshoe) {
+    if shoe.size_count <= 1 {
+        return;
+    }
+    let rows: Vec<[String; 5]> = shoe.sizes.iter().take(SIZES).map(row).collect();
+    let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or(0);
+    let heads = ["request", "becomes", "requests", "saves at peak", "over the run"];
+    let widths: Vec<usize> = heads.iter().enumerate().map(|(column, head)| width(column).max(head.len())).collect();
+    let line = |cells: [&str; 5]| {
+        let cells: Vec<String> = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:>width$}")).collect();
+        format!("       {}", cells.join("  "))
+    };
+    paint.dim(&line(heads));
+    for row in &rows {
+        paint.line(&line([&row[0], &row[1], &row[2], &row[3], &row[4]]));
+    }
+    let more = shoe.size_count - rows.len() as u64;
+    if more > 0 {
+        paint.dim(&format!("       and {} more", plural(more, "size")));
+    }
+}
+
+fn row(size: &ShoeSize) -> [String; 5] {
+    let saves = [size.saving.at_peak_bytes, size.saving.total_bytes].map(|saved| if saved == 0 { "nothing".into() } else { bytes(saved) });
+    let [peak, total] = saves;
+    [count(size.request), count(size.usable), count(size.requested.objects), peak, total]
 }
 
 /// What is wasted now, on the allocators on which it is.

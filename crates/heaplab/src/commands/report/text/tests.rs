@@ -147,12 +147,12 @@ fn the_json_document_says_what_the_text_says() {
     let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
     let document = json::document(&bundle, &analysis, &moments::Shown::Nothing, &[]).unwrap();
     let document: serde_json::Value = serde_json::from_str(&document).unwrap();
-    assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(1)));
+    assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(2)));
     assert_eq!(document["process"], 0);
     assert_eq!(document["meta"]["allocator"], "glibc 2.36");
     let first = &document["findings"]["findings"][0];
     assert_eq!(first["kind"], "clownshoes");
-    assert_eq!(first["evidence"]["request"], 4104);
+    assert_eq!(first["evidence"]["sizes"][0]["request"], 4104);
     assert_eq!(first["stacks"][0]["frames"][1], "page_alloc  app.c:7");
     let peak = document["profile"]["stacks"].as_array().unwrap().iter().map(|row| row["at_peak"]["bytes"].as_u64().unwrap()).sum::<u64>();
     assert_eq!(document["profile"]["peak"]["live"]["bytes"], peak);
