@@ -1,15 +1,11 @@
 // A page with detached DOM in a headless Chromium, and the snapshots of its heap.
 //
 //   node programs/chromium.mjs OUT.heapsnapshot [--times N] [--browser chromium]
-//
-// Spoken to over its debugging pipe: no port, no WebSocket.
 
-import {spawn} from 'node:child_process';
-import {createWriteStream, mkdtempSync, rmSync} from 'node:fs';
+import {createWriteStream} from 'node:fs';
 import {once} from 'node:events';
-import {tmpdir} from 'node:os';
-import path from 'node:path';
 import {parseArgs} from 'node:util';
+import {withBrowser} from './browser.mjs';
 
 const {positionals: [out], values: {times, browser}} = parseArgs({
   allowPositionals: true,
@@ -37,29 +33,7 @@ const PAGE = `
   frame.onload = () => { iframes.push(frame.contentWindow); frame.remove(); document.title = 'ready'; };
 `;
 
-const profile = mkdtempSync(path.join(tmpdir(), 'heaplab-chromium-'));
-const chromium = spawn(browser, ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--remote-debugging-pipe',
-  `--user-data-dir=${profile}`, 'about:blank'], {stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe']});
-const [input, output] = [chromium.stdio[3], chromium.stdio[4]];
-const waiting = new Map();
-const listeners = [];
-let numbers = 0, rest = '';
-output.setEncoding('utf8');
-output.on('data', data => {
-  const messages = (rest + data).split('\0');
-  rest = messages.pop();
-  for (const message of messages.map(text => JSON.parse(text))) {
-    message.id ? waiting.get(message.id)(message) : listeners.forEach(listener => listener(message));
-  }
-});
-
-function call(method, params = {}, sessionId) {
-  const id = ++numbers;
-  input.write(JSON.stringify({id, method, params, sessionId}) + '\0');
-  return new Promise((resolve, reject) => waiting.set(id, message => message.error ? reject(new Error(`${method}: ${message.error.message}`)) : resolve(message.result)));
-}
-
-try {
+await withBrowser(browser, async ({call, listen}) => {
   const {targetInfos} = await call('Target.getTargets');
   const {sessionId} = await call('Target.attachToTarget', {targetId: targetInfos.find(info => info.type === 'page').targetId, flatten: true});
   const evaluate = expression => call('Runtime.evaluate', {expression}, sessionId);
@@ -72,15 +46,10 @@ try {
       await evaluate(`grow(20); widgets.splice(0, 5); 0`);
     }
     const file = createWriteStream(time === 1 ? out : out.replace(/\.heapsnapshot$/, `.${time}.heapsnapshot`));
-    const take = message => message.method === 'HeapProfiler.addHeapSnapshotChunk' && file.write(message.params.chunk);
-    listeners.push(take);
+    const stop = listen('HeapProfiler.addHeapSnapshotChunk', ({chunk}) => file.write(chunk));
     await call('HeapProfiler.takeHeapSnapshot', {reportProgress: false}, sessionId);
-    listeners.pop();
+    stop();
     file.end();
     await once(file, 'finish');
   }
-} finally {
-  chromium.kill();
-  await once(chromium, 'exit');
-  rmSync(profile, {recursive: true, force: true, maxRetries: 5});
-}
+});

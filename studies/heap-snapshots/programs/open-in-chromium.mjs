@@ -2,15 +2,12 @@
 //
 //   node programs/open-in-chromium.mjs FILE.heapsnapshot ... [--browser chromium]
 //
-// Spoken to over its debugging pipe: no port, no WebSocket. The file goes through an <input> of the DevTools page, as a user's does, to
+// The file goes through an <input> of the DevTools page, as a user's does, to
 // `HeapProfileHeader.loadFromFile`; what the page's heap snapshot worker then answers is printed.
 
-import {spawn} from 'node:child_process';
-import {mkdtempSync, rmSync} from 'node:fs';
-import {once} from 'node:events';
-import {tmpdir} from 'node:os';
 import path from 'node:path';
 import {parseArgs} from 'node:util';
+import {withBrowser} from './browser.mjs';
 
 const {positionals: files, values: {browser}} = parseArgs({
   allowPositionals: true,
@@ -24,7 +21,16 @@ if (!files.length) {
 const LOAD = `(async () => {
   const {HeapSnapshotView} = await import('devtools://devtools/bundled/panels/profiler/profiler.js');
   const {HeapSnapshotModel} = await import('devtools://devtools/bundled/models/heap_snapshot/heap_snapshot.js');
-  const type = new HeapSnapshotView.HeapSnapshotProfileType({});
+  // The page is there before its language is, which is fetched.
+  let type;
+  while (!type) {
+    try {
+      type = new HeapSnapshotView.HeapSnapshotProfileType({});
+    } catch (error) {
+      if (!error.message.startsWith('No locale data')) { throw error; }
+      await new Promise(resolve => setTimeout(resolve, 50));
+    }
+  }
   const header = new HeapSnapshotView.HeapProfileHeader(null, type);
   const failure = await header.loadFromFile(document.getElementById('heaplab-file').files[0]);
   if (failure) { throw new Error(failure.message ?? String(failure)); }
@@ -34,28 +40,7 @@ const LOAD = `(async () => {
   return JSON.stringify({nodes: snapshot.staticData.nodeCount, classes: classes.length, objects: sum('count'), shallow_bytes: sum('self'), total_bytes: snapshot.totalSize});
 })()`;
 
-const profile = mkdtempSync(path.join(tmpdir(), 'heaplab-chromium-'));
-const chromium = spawn(browser, ['--headless=new', '--no-sandbox', '--disable-gpu', '--disable-dev-shm-usage', '--remote-debugging-pipe',
-  `--user-data-dir=${profile}`, 'about:blank'], {stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe']});
-const [input, output] = [chromium.stdio[3], chromium.stdio[4]];
-const waiting = new Map();
-let numbers = 0, rest = '';
-output.setEncoding('utf8');
-output.on('data', data => {
-  const messages = (rest + data).split('\0');
-  rest = messages.pop();
-  for (const message of messages.map(text => JSON.parse(text))) {
-    waiting.get(message.id)?.(message);
-  }
-});
-
-function call(method, params = {}, sessionId) {
-  const id = ++numbers;
-  input.write(JSON.stringify({id, method, params, sessionId}) + '\0');
-  return new Promise((resolve, reject) => waiting.set(id, message => message.error ? reject(new Error(`${method}: ${message.error.message}`)) : resolve(message.result)));
-}
-
-async function load(file) {
+async function load(call, file) {
   const {targetId} = await call('Target.createTarget', {url: 'devtools://devtools/bundled/devtools_app.html'});
   const {sessionId} = await call('Target.attachToTarget', {targetId, flatten: true});
   const evaluate = async expression => {
@@ -74,13 +59,9 @@ async function load(file) {
   await call('Target.closeTarget', {targetId});
 }
 
-try {
+await withBrowser(browser, async ({call}) => {
   console.log((await call('Browser.getVersion')).product);
   for (const file of files) {
-    await load(file);
+    await load(call, file);
   }
-} finally {
-  chromium.kill();
-  await once(chromium, 'exit');
-  rmSync(profile, {recursive: true, force: true, maxRetries: 5});
-}
+});
