@@ -9,6 +9,9 @@ pub enum ExportError {
     /// The output failed while JSON was written.
     #[error("cannot write the profile: {0}")]
     Json(#[from] serde_json::Error),
+    /// The heap snapshot cannot be written.
+    #[error(transparent)]
+    Snapshot(#[from] heaplab_snapshot::generate::GenerateError),
     /// A number is larger than the format can hold.
     #[error("{format} cannot hold {what} = {value} (at most {limit}); choose another format")]
     TooLarge {

@@ -1,4 +1,4 @@
-//! Profiles in the formats of other tools: pprof, speedscope, Firefox Profiler, DHAT, collapsed stacks.
+//! Profiles in the formats of other tools: pprof, speedscope, Firefox Profiler, DHAT, collapsed stacks; and the live blocks as a heap snapshot.
 //!
 //! For whoever has a viewer already. Each format holds the same two facts about each call stack: what it *allocated*
 //! (requests, births and reallocations alike, over the whole run) and what it had *in use* at one [`Moment`]. Their sums
@@ -7,6 +7,8 @@
 //! Names are written as they are where the format can (JSON and protobuf escape by themselves); collapsed stacks cannot
 //! (see [`Format::Collapsed`]). A frame without a name is shown as module + offset, and bytes without a stack as
 //! `(no stack recorded)`, so that nothing drops out of a sum.
+//!
+//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call stack.
 //!
 //! # Example
 //! ```
@@ -30,6 +32,8 @@ mod detail;
 mod dhat;
 mod error;
 mod firefox;
+mod heap_snapshot;
+mod live;
 mod pprof;
 mod pprof_messages;
 mod speedscope;
@@ -37,6 +41,8 @@ mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
+pub use heap_snapshot::{HeapSnapshot, Written};
+pub use live::{LiveBlock, LiveBlocks};
 
 use heaplab_profile::Profile;
 use heaplab_trace::tables::Tables;

@@ -112,12 +112,12 @@ fn a_pid_of_two_programs_is_refused_with_what_can_be_chosen() {
 fn every_format_is_written_to_a_file() {
     let folder = tempfile::tempdir().unwrap();
     bundle(folder.path());
-    for format in ["pprof", "speedscope", "collapsed", "firefox", "dhat"] {
+    for format in ["pprof", "speedscope", "collapsed", "firefox", "dhat", "heapsnapshot"] {
         let output = heaplab(folder.path(), &["export", "two.heaplab", "--format", format, "-o", format]);
         assert!(output.status.success() && output.stdout.is_empty() && output.stderr.is_empty(), "{}", text(&output.stderr));
         assert!(fs::metadata(folder.path().join(format)).unwrap().len() > 20);
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 6, "nothing else is left behind");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 7, "nothing else is left behind");
 }
 
 #[test]
@@ -132,6 +132,8 @@ fn misuse_is_exit_code_2_and_failure_1() {
     assert!(code == Some(2) && message.contains("no other moment"), "{message}");
     let (code, message) = run(&["two.heaplab", "--format", "pprof", "--weight", "allocated-bytes", "-o", "x"]);
     assert!(code == Some(2) && message.contains("collapsed"), "{message}");
+    let (code, message) = run(&["two.heaplab", "--format", "heapsnapshot", "--weight", "allocated-bytes", "-o", "x"]);
+    assert!(code == Some(2) && message.contains("each block"), "{message}");
     assert_eq!(run(&["two.heaplab", "--format", "svg", "-o", "x"]).0, Some(2));
     let (code, message) = run(&["two.heaplab", "--format", "dhat", "--process", "medium", "-o", "x"]);
     assert!(code == Some(2) && message.contains("10 small, 11 large"), "{message}");
@@ -171,11 +173,12 @@ fn closed_pipes_end_a_command_quietly() {
     let folder = tempfile::tempdir().unwrap();
     bundle(folder.path());
     let closed = || std::io::pipe().unwrap().1;
-    let commands: [&[&str]; 9] = [
+    let commands: [&[&str]; 10] = [
         &["report", "two.heaplab"],
         &["report", "two.heaplab", "--json"],
         &["export", "two.heaplab", "--format", "collapsed", "--output", "-"],
         &["export", "two.heaplab", "--format", "pprof", "--output", "-"],
+        &["export", "two.heaplab", "--format", "heapsnapshot", "--output", "-"],
         &["symbolize", "two.heaplab"],
         &["heaps"],
         &["heaps", "--json"],

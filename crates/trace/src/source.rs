@@ -52,3 +52,47 @@ impl EventSource for Slice<'_> {
         Ok(())
     }
 }
+
+/// The first `rows` events of another source: a workload until a moment.
+#[derive(Debug)]
+pub struct First<S> {
+    /// Gives the events.
+    pub source: S,
+    /// How many are still to be given.
+    pub rows: u64,
+}
+
+impl<S: EventSource> EventSource for First<S> {
+    fn next_batch(&mut self, batch: &mut Vec<Event>) -> Result<(), TraceError> {
+        if self.rows == 0 {
+            batch.clear();
+            return Ok(());
+        }
+        self.source.next_batch(batch)?;
+        batch.truncate(usize::try_from(self.rows).unwrap_or(usize::MAX));
+        self.rows -= batch.len() as u64;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_events_are_as_many_as_asked_for() {
+        let events: Vec<Event> = (0..100_000).map(|object| Event { object, ..Event::default() }).collect();
+        for rows in [0, 1, 65_536, 65_537, 100_000, u64::MAX] {
+            let mut seen = 0;
+            let mut first = First { source: Slice(&events), rows };
+            first
+                .for_each(|event| {
+                    assert_eq!(event.object, seen);
+                    seen += 1;
+                    Ok(())
+                })
+                .unwrap();
+            assert_eq!(seen, rows.min(100_000));
+        }
+    }
+}

@@ -4,6 +4,7 @@
 //! tables begin with their first real row.
 
 mod processes;
+mod site;
 
 pub use processes::{process_label, recorded_first};
 

@@ -159,7 +159,7 @@ fn numbers_that_do_not_fit_are_refused() {
 }
 
 /// Legal events: births, and reallocations and deaths of what lives.
-fn legal(steps: &[(u8, u16, u8, u8)]) -> Vec<Event> {
+pub fn legal(steps: &[(u8, u16, u8, u8)]) -> Vec<Event> {
     let (mut live, mut next, mut time_ns) = (Vec::new(), 0, 0);
     let mut events = Vec::new();
     for (what, size, stack, wait) in steps {

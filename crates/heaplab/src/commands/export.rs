@@ -3,8 +3,8 @@
 use crate::{choose, output};
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{About, Detail, Export, Format, Moment, Weight};
-use heaplab_profile::{MomentRequest, Options, profile};
+use heaplab_export::{About, Detail, Export, Format, HeapSnapshot, LiveBlocks, Moment, Weight};
+use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, Selection};
 use std::{
     io::{IsTerminal, stdout},
@@ -19,9 +19,15 @@ Examples:
   heaplab export app.heaplab --format firefox -o app.json         # load it in profiler.firefox.com
   heaplab export app.heaplab --format dhat -o app.json            # open it in valgrind's dh_view.html
   heaplab export app.heaplab --format collapsed --at loaded -o - | flamegraph.pl > app.svg
+  heaplab export app.heaplab --format heapsnapshot -o app.heapsnapshot   # load it in DevTools' Memory panel
 
-Every format but dhat shows what was in use at the moment --at, and what was allocated over the whole
-run; dhat holds the peak and the end both. Sums are those of `heaplab report`.";
+Every format but the last two shows what was in use at the moment --at, and what was allocated over the whole
+run; dhat holds the peak and the end both. Sums are those of `heaplab report`.
+
+heapsnapshot holds what was live at the moment, block by block: a node each, of the bytes asked for, retained by
+the innermost frame of its stack, that by its caller, and so on, so that the retained size of a frame is what is
+live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
+`heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.";
 
 /// Arguments of `heaplab export`.
 #[derive(Debug, clap::Args)]
@@ -60,6 +66,8 @@ enum FormatName {
     Firefox,
     /// JSON of valgrind's DHAT viewer
     Dhat,
+    /// Each live block, for Chrome DevTools' Memory panel and `heaplab snapshot`
+    Heapsnapshot,
 }
 
 /// The weights, as they are called on the command line.
@@ -79,14 +87,17 @@ enum WeightName {
 pub fn run(args: Args) -> Result<ExitCode> {
     let format = format(&args);
     let misused = match format {
-        Format::Pprof if args.output == Path::new("-") && stdout().is_terminal() => {
+        Some(Format::Pprof) if args.output == Path::new("-") && stdout().is_terminal() => {
             Some("a pprof file is binary and standard output is a terminal: write to a file with -o FILE, or into a pipe")
         }
-        Format::Dhat if args.at != "peak" && args.at != "end" => {
+        Some(Format::Dhat) if args.at != "peak" && args.at != "end" => {
             Some("a DHAT file holds the peak and the end, and no other moment: leave --at out, or choose another format")
         }
-        Format::Pprof | Format::Speedscope | Format::Firefox | Format::Dhat if args.weight != WeightName::InUseBytes => {
+        Some(Format::Pprof | Format::Speedscope | Format::Firefox | Format::Dhat) if args.weight != WeightName::InUseBytes => {
             Some("--weight is for collapsed stacks; the other formats hold all weights")
+        }
+        None if args.weight != WeightName::InUseBytes => {
+            Some("--weight is for collapsed stacks; a heap snapshot holds each block with the bytes asked for")
         }
         _ => None,
     };
@@ -95,8 +106,28 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let bundle = choose::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
+    let moment = choose::moment(bundle.tables(), selection, &args.at)?;
+    let about = about(&bundle, selection);
+    let Some(format) = format else {
+        return heap_snapshot(&args, &bundle, selection, moment, &about);
+    };
+    let mut detail = Detail::new(bundle.meta().duration_ns > 0);
+    let (profile, moment) = profiled(&args, &bundle, selection, moment, &mut detail)?;
+    let export = Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
+    output::write(&args.output, format == Format::Pprof, |mut out| Ok(export.write(format, &mut out)?))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The profile with what was in use at the moment.
+fn profiled(
+    args: &Args,
+    bundle: &Bundle,
+    selection: Selection,
+    moment: choose::Moment,
+    observer: &mut impl Observer,
+) -> Result<(Profile, Moment)> {
     let mut options = Options::default();
-    let moment = match choose::moment(bundle.tables(), selection, &args.at)? {
+    let moment = match moment {
         choose::Moment::Peak => Moment::Peak,
         choose::Moment::End => Moment::End,
         choose::Moment::At(at) => {
@@ -104,15 +135,42 @@ pub fn run(args: Args) -> Result<ExitCode> {
             Moment::Asked(0)
         }
     };
-    let mut detail = Detail::new(bundle.meta().duration_ns > 0);
-    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, &mut detail).map_err(choose::of_recording(&bundle))?;
-    let about = about(&bundle, selection);
-    let export = Export { tables: bundle.tables(), profile: &profile, detail: &detail, moment, about };
-    output::write(&args.output, format == Format::Pprof, |mut out| Ok(export.write(format, &mut out)?))?;
+    let profile = profile(bundle.tables(), &mut bundle.events(selection)?, &options, observer).map_err(choose::of_recording(bundle))?;
+    Ok((profile, moment))
+}
+
+/// Writes the live blocks. The events are read twice, because a moment's row is known when all were seen.
+fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: choose::Moment, about: &About) -> Result<ExitCode> {
+    let (tables, meta) = (bundle.tables(), bundle.meta());
+    let (profile, which) = profiled(args, bundle, selection, moment, &mut NoObserver)?;
+    let at = match which {
+        Moment::Peak => &profile.peak,
+        Moment::End => &profile.end,
+        Moment::Asked(number) => match profile.moments.get(number) {
+            Some(at) => at,
+            None => misasked!("the mark `{}` did not pass in this process; try --process all", args.at),
+        },
+    };
+    if matches!(moment, choose::Moment::At(At::Time(time)) if time > meta.duration_ns) {
+        eprintln!("heaplab: `{}` lies after the end of the recording: what is written is its end", args.at);
+    }
+    let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?).map_err(choose::of_recording(bundle))?;
+    let snapshot = HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };
+    let mut written = None;
+    output::write(&args.output, false, |mut out| {
+        written = Some(snapshot.write(&mut out)?);
+        Ok(())
+    })?;
+    if written.is_some_and(|written| !written.ids_last) {
+        eprintln!(
+            "heaplab: this recording has too many objects for ids of 32 bits: the file's ids are its own, and it cannot be compared with one of another moment"
+        );
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn format(args: &Args) -> Format {
+/// The profile's format; `None`: a heap snapshot, which is no profile.
+fn format(args: &Args) -> Option<Format> {
     let weight = match args.weight {
         WeightName::InUseBytes => Weight::InUseBytes,
         WeightName::InUseObjects => Weight::InUseObjects,
@@ -120,11 +178,12 @@ fn format(args: &Args) -> Format {
         WeightName::AllocatedObjects => Weight::AllocatedObjects,
     };
     match args.format {
-        FormatName::Pprof => Format::Pprof,
-        FormatName::Speedscope => Format::Speedscope,
-        FormatName::Collapsed => Format::Collapsed(weight),
-        FormatName::Firefox => Format::Firefox,
-        FormatName::Dhat => Format::Dhat,
+        FormatName::Pprof => Some(Format::Pprof),
+        FormatName::Speedscope => Some(Format::Speedscope),
+        FormatName::Collapsed => Some(Format::Collapsed(weight)),
+        FormatName::Firefox => Some(Format::Firefox),
+        FormatName::Dhat => Some(Format::Dhat),
+        FormatName::Heapsnapshot => None,
     }
 }
 

@@ -1,0 +1,68 @@
+//! The blocks that are live at a moment, one by one: what a heap snapshot needs and no sum has.
+//!
+//! Which row a moment is, the profile says (of a peak it is known only at the end); a second pass goes as far as that row and keeps what is left. It is the
+//! profile's own pass, so that arenas that die, copies of forked children and failed requests count here as they count there.
+
+use heaplab_profile::{Amount, Moment, Object, Observer, Options, profile};
+use heaplab_trace::source::First;
+use heaplab_trace::{EventSource, ObjectId, StackId, TraceError, tables::Tables};
+
+/// A block that is live.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct LiveBlock {
+    /// The object.
+    pub object: ObjectId,
+    /// Bytes asked for, last.
+    pub size: u64,
+    /// The stack that last sized it.
+    pub stack: StackId,
+    /// The thread that bore it.
+    pub thread: u32,
+}
+
+/// What was live at a moment: 24 bytes a block, in no order.
+#[derive(Clone, Debug, Default)]
+pub struct LiveBlocks {
+    pub(crate) blocks: Vec<LiveBlock>,
+}
+
+impl LiveBlocks {
+    /// Reads the events that the profile's `moment` was taken from once more, as far as it.
+    ///
+    /// # Errors
+    /// The events cannot be read, or they are not those of the moment.
+    pub fn at(moment: &Moment, tables: &Tables, source: impl EventSource) -> Result<LiveBlocks, TraceError> {
+        let mut live = LiveBlocks::default();
+        // A moment before the first event has the number of the first row as well, and nothing is live there.
+        let rows = if moment.live.objects == 0 { 0 } else { moment.row + 1 };
+        let options = Options { timeline_points: 2, ..Options::default() };
+        profile(tables, &mut First { source, rows }, &options, &mut live)?;
+        let (found, expected) = (live.amount(), (moment.live.objects, moment.live.bytes));
+        if (found.objects, found.bytes) != expected {
+            let what = format!(
+                "{} bytes in {} objects are live here, and the profile counted {} in {}: these are other events than it saw",
+                found.bytes, found.objects, expected.1, expected.0
+            );
+            return Err(TraceError::Order { path: "events".into(), row: moment.row, what });
+        }
+        Ok(live)
+    }
+
+    /// The blocks.
+    pub fn blocks(&self) -> &[LiveBlock] {
+        &self.blocks
+    }
+
+    /// How many they are, and their bytes. Usable bytes are not kept.
+    pub fn amount(&self) -> Amount {
+        let bytes = self.blocks.iter().map(|block| block.size).sum();
+        Amount { objects: self.blocks.len() as u64, bytes, usable_bytes: 0 }
+    }
+}
+
+impl Observer for LiveBlocks {
+    fn survived(&mut self, _now: &heaplab_profile::Instant, id: ObjectId, object: &Object) {
+        let Object { size, stack, thread, .. } = *object;
+        self.blocks.push(LiveBlock { object: id, size, stack, thread });
+    }
+}
