@@ -31,6 +31,9 @@ pub struct Results {
     pub verdict: Vec<String>,
     /// What limits the verdict: allocator-dependent streams, cut recordings, an unsteady machine.
     pub cautions: Vec<String>,
+    /// When it was measured, seconds since 1970 UTC; 0: not known.
+    #[serde(default)]
+    pub measured_unix_s: u64,
     /// What an earlier replay of the same heaps measured, and not this one; the settings of time are then that replay's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Measure>,
@@ -111,6 +114,16 @@ pub struct HeapResult {
     pub time: Option<Time>,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
+}
+
+impl HeapResult {
+    /// Whether `measure` was measured of it.
+    pub fn has(&self, measure: Measure) -> bool {
+        match measure {
+            Measure::Space => self.space.is_some(),
+            Measure::Time => self.time.is_some(),
+        }
+    }
 }
 
 /// A value with the range it may lie in.

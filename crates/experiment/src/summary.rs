@@ -10,6 +10,7 @@ use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, w
 use crate::verdict;
 use heaplab_replay::{CellReport, SpaceReport, TimeReport};
 use heaplab_trace::program::{Checkpoint, Facts, Program};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Resamplings of the bootstrap.
 const RESAMPLES: usize = 10_000;
@@ -37,6 +38,7 @@ pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results 
         canary: canary(&measured.blocks),
         verdict: Vec::new(),
         cautions: Vec::new(),
+        measured_unix_s: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs()),
         earlier: None,
     };
     results.verdict = verdict::sentences(&results);

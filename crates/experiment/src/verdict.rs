@@ -261,6 +261,7 @@ mod tests {
             canary: None,
             verdict: Vec::new(),
             cautions: Vec::new(),
+            measured_unix_s: 0,
             earlier: None,
         }
     }

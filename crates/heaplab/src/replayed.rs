@@ -1,30 +1,45 @@
-//! The last replay of a recording, kept beside its cells, so that the page of `heaplab report` can show it.
+//! The replays of a recording, kept beside their cells, so that the page of `heaplab report` can show them.
+//!
+//! What is kept is a list, the newest first: a replay stays as long as it is the newest that measured some heap's space or
+//! time. Each stays whole, with its own comparisons and verdict: ratios are of heaps that were measured together, so what two replays found is shown
+//! one below the other and never mixed. The one exception are two replays of the same heaps, one of space and one of time
+//! ([`with_earlier`]), which says so.
 
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::results::{HeapResult, Measure, RESULTS_VERSION, Results, Settings, Workload};
 use heaplab_experiment::verdict;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Results are some kilobytes a heap; what is larger is not one of them.
 const LARGEST_BYTES: u64 = 64 << 20;
+/// Replays kept of one process.
+const KEPT: usize = 8;
+
+/// What the file holds: the replays, the newest first.
+#[derive(Default, Serialize, Deserialize)]
+struct Kept {
+    replays: Vec<Results>,
+}
 
 fn path(bundle: &Path, process: Option<u32>) -> PathBuf {
     let of = process.map_or_else(|| "all".to_owned(), |row| row.to_string());
-    bundle.join("replay-cells").join(format!("results-{of}.json"))
+    bundle.join("replay-cells").join(format!("replays-{of}.json"))
 }
 
 /// `results`, and of the measure they are `missing` what the last replay found of the same workload on the same heaps, with the
 /// same settings, on the same machine: whoever looks at space after time has not unlearnt the time.
 pub fn with_earlier(bundle: &Path, results: Results, missing: Option<Measure>) -> Results {
-    let kept = path(bundle, results.workload.process);
-    match (missing, read(&kept)) {
-        (Some(missing), Ok(earlier)) if is_same(&results, &earlier) => merged(results, earlier, missing),
-        _ => results,
+    let Some(missing) = missing else { return results };
+    let earlier = read_kept(&path(bundle, results.workload.process)).unwrap_or_default();
+    match earlier.into_iter().find(|earlier| is_same(&results, earlier) && earlier.heaps.iter().any(|heap| heap.has(missing))) {
+        Some(earlier) => merged(results, earlier, missing),
+        None => results,
     }
 }
 
-/// Whether two replays can stand beside each other: one with fewer heaps, or another first one, has other comparisons, which are
+/// Whether two replays can be told as one: one with fewer heaps, or another first one, has other comparisons, which are
 /// corrected for another number of them.
 fn is_same(now: &Results, earlier: &Results) -> bool {
     let same = |results: &Results| {
@@ -40,9 +55,6 @@ fn is_same(now: &Results, earlier: &Results) -> bool {
 
 /// `now`, and all that `earlier` has of one measure: figures, comparisons and failures are of one replay.
 fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
-    if !earlier.heaps.iter().any(|heap| is_measured(heap, missing)) {
-        return now;
-    }
     let kind = if missing == Measure::Time { "time" } else { "space" };
     for heap in &mut now.heaps {
         let Some(old) = earlier.heaps.iter().find(|old| old.heap == heap.heap) else { continue };
@@ -65,57 +77,95 @@ fn merged(mut now: Results, earlier: Results, missing: Measure) -> Results {
     }
     now.verdict = verdict::sentences(&now);
     now.cautions = verdict::cautions(&now);
-    now.cautions.push(format!("The {kind} was measured by an earlier replay of this recording, on this machine{how}."));
+    let when = if earlier.measured_unix_s == 0 { String::new() } else { format!(" ({})", utc(earlier.measured_unix_s)) };
+    now.cautions.push(format!("The {kind} was measured by an earlier replay{when} of this recording, on this machine{how}."));
     now
 }
 
-fn is_measured(heap: &HeapResult, measure: Measure) -> bool {
-    match measure {
-        Measure::Space => heap.space.is_some(),
-        Measure::Time => heap.time.is_some(),
-    }
+/// `2025-10-09 09:03 UTC`, of seconds since 1970. Source: Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+/// `civil_from_days`, for days after 1970 alone.
+fn utc(unix_s: u64) -> String {
+    let days = unix_s / 86_400 + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let of_year = day - (365 * year + year / 4 - year / 100);
+    // Months from March on, so that the leap day is the last of a year.
+    let month = (5 * of_year + 2) / 153;
+    let (date, month) = (of_year - (153 * month + 2) / 5 + 1, if month < 10 { month + 3 } else { month - 9 });
+    let year = era * 400 + year + u64::from(month <= 2);
+    format!("{year}-{month:02}-{date:02} {:02}:{:02} UTC", unix_s / 3600 % 24, unix_s / 60 % 60)
 }
 
-/// Keeps `results` as the last replay of their process, in place of an earlier one.
+/// Keeps `results` as the last replay of their process, and of the earlier ones those that measured what no later one did.
 ///
 /// # Errors
 /// The bundle cannot be written to.
 pub fn keep(bundle: &Path, results: &Results) -> Result<()> {
-    Ok(heaplab_experiment::run::write_json(&path(bundle, results.workload.process), results)?)
+    let file = path(bundle, results.workload.process);
+    let mut replays = vec![results.clone()];
+    for earlier in read_kept(&file).unwrap_or_default() {
+        if replays.len() < KEPT && has_news(&earlier, &replays) {
+            replays.push(earlier);
+        }
+    }
+    Ok(heaplab_experiment::run::write_json(&file, &Kept { replays })?)
 }
 
-/// The results at `wanted` (a file of `heaplab replay --json`, or a folder of `--results`), or else the last replay of this process.
+/// Whether an earlier replay of the same workload has a figure that none of the `later` ones measured in the same way.
+fn has_news(earlier: &Results, later: &[Results]) -> bool {
+    let workload = |results: &Results| Workload { bundle: String::new(), ..results.workload.clone() };
+    let way = |results: &Results| (results.settings.touch, results.settings.threads, results.machine.clone());
+    let alike: Vec<&Results> = later.iter().filter(|later| way(later) == way(earlier)).collect();
+    let again = |heap: &HeapResult, measure| {
+        alike.iter().flat_map(|later| &later.heaps).any(|one| one.heap == heap.heap && one.version == heap.version && one.has(measure))
+    };
+    let is_news = |heap: &HeapResult| [Measure::Space, Measure::Time].into_iter().any(|measure| heap.has(measure) && !again(heap, measure));
+    later.iter().all(|later| workload(later) == workload(earlier)) && earlier.heaps.iter().any(is_news)
+}
+
+/// The results at `wanted` (a file of `heaplab replay --json`, or a folder of `--results`), or else the kept replays of this
+/// process, the newest first.
 ///
 /// # Errors
-/// `wanted` cannot be read, is no such file, or is about another process. A kept replay that cannot be read is only warned of.
-pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Result<Option<Results>> {
+/// `wanted` cannot be read, is no such file, or is about another process. Kept replays that cannot be read are only warned of.
+pub fn load(bundle: &Path, process: Option<u32>, wanted: Option<&Path>) -> Result<Vec<Results>> {
     if let Some(wanted) = wanted {
         let file = if wanted.is_dir() { wanted.join("results.json") } else { wanted.to_owned() };
-        let results = read(&file)?;
+        let results: Results = read(&file)?;
+        expect_version(&results, &file)?;
         if results.workload.process != process {
             bail!("{}: a replay of another process than the report's; choose it with --process", file.display());
         }
-        return Ok(Some(results));
+        return Ok(vec![results]);
     }
     let kept = path(bundle, process);
     if !kept.exists() {
-        return Ok(None);
+        return Ok(Vec::new());
     }
-    Ok(read(&kept).inspect_err(|error| eprintln!("heaplab: the page has no replay: {error:#}; run heaplab replay again")).ok())
+    let unread = |error: &anyhow::Error| eprintln!("heaplab: the page has no replay: {error:#}; run heaplab replay again");
+    Ok(read_kept(&kept).inspect_err(unread).unwrap_or_default())
 }
 
-fn read(file: &Path) -> Result<Results> {
+fn read_kept(file: &Path) -> Result<Vec<Results>> {
+    let kept: Kept = read(file)?;
+    kept.replays.iter().try_for_each(|results| expect_version(results, file))?;
+    Ok(kept.replays)
+}
+
+fn expect_version(results: &Results, file: &Path) -> Result<()> {
+    if results.format_version != RESULTS_VERSION {
+        bail!("{}: results of version {}, expected {RESULTS_VERSION}", file.display(), results.format_version);
+    }
+    Ok(())
+}
+
+fn read<T: for<'a> Deserialize<'a>>(file: &Path) -> Result<T> {
     let length = fs::metadata(file).with_context(|| format!("{}: cannot read", file.display()))?.len();
     if length > LARGEST_BYTES {
         bail!("{}: {length} bytes; the results of a replay are never that large", file.display());
     }
     let text = fs::read(file).with_context(|| format!("{}: cannot read", file.display()))?;
-    let results: Results =
-        serde_json::from_slice(&text).with_context(|| format!("{}: not the results of heaplab replay --json", file.display()))?;
-    if results.format_version != RESULTS_VERSION {
-        bail!("{}: results of version {}, expected {RESULTS_VERSION}", file.display(), results.format_version);
-    }
-    Ok(results)
+    serde_json::from_slice(&text).with_context(|| format!("{}: not the results of heaplab replay --json", file.display()))
 }
 
 #[cfg(test)]
@@ -193,12 +243,48 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_of_fewer_heaps_leaves_what_an_earlier_one_measured() {
+        let both: Results = serde_json::from_str(include_str!("commands/replay/show/results.json")).unwrap();
+        let bundle = tempfile::tempdir().unwrap();
+        let kept = || load(bundle.path(), both.workload.process, None).unwrap();
+        keep(bundle.path(), &both).unwrap();
+        let mut fewer = space_of(&both);
+        fewer.heaps.truncate(2);
+        keep(bundle.path(), &fewer).unwrap();
+        assert_eq!(kept(), [fewer.clone(), both.clone()], "each whole, the newest first");
+        // The same again takes the place of itself alone.
+        let newer = Results { measured_unix_s: 5, ..fewer.clone() };
+        keep(bundle.path(), &newer).unwrap();
+        assert_eq!(kept(), [newer, both.clone()]);
+        // With threads it is another figure.
+        let mut threads = fewer.clone();
+        threads.settings.threads = true;
+        keep(bundle.path(), &threads).unwrap();
+        assert_eq!(kept().len(), 3);
+        // A replay of everything leaves nothing of the earlier ones that were measured alike.
+        keep(bundle.path(), &both).unwrap();
+        assert_eq!(kept(), [both.clone(), threads]);
+        // Another workload is another story.
+        let mut other = fewer;
+        other.workload.events += 1;
+        keep(bundle.path(), &other).unwrap();
+        assert_eq!(kept(), [other]);
+    }
+
+    #[test]
+    fn days_have_their_dates() {
+        let dates = [0, 951_782_400, 951_868_800, 1_760_000_600, 4_107_542_399].map(utc);
+        let expected = ["1970-01-01 00:00", "2000-02-29 00:00", "2000-03-01 00:00", "2025-10-09 09:03", "2100-02-28 23:59"];
+        assert_eq!(dates, expected.map(|date| format!("{date} UTC")));
+    }
+
+    #[test]
     fn the_last_replay_of_a_process_is_found_again() {
         let bundle = tempfile::tempdir().unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), None);
+        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
         keep(bundle.path(), &results(Some(1))).unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), None);
-        assert_eq!(load(bundle.path(), Some(1), None).unwrap(), Some(results(Some(1))));
+        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
+        assert_eq!(load(bundle.path(), Some(1), None).unwrap(), [results(Some(1))]);
     }
 
     #[test]
@@ -206,7 +292,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("results.json");
         fs::write(&file, serde_json::to_vec(&results(None)).unwrap()).unwrap();
-        assert_eq!(load(folder.path(), None, Some(folder.path())).unwrap(), Some(results(None)));
+        assert_eq!(load(folder.path(), None, Some(folder.path())).unwrap(), [results(None)]);
         assert!(load(folder.path(), Some(2), Some(&file)).unwrap_err().to_string().contains("another process"));
         fs::write(&file, "{").unwrap();
         assert!(format!("{:#}", load(folder.path(), None, Some(&file)).unwrap_err()).contains("results.json"));
@@ -217,6 +303,6 @@ mod tests {
         let bundle = tempfile::tempdir().unwrap();
         keep(bundle.path(), &results(None)).unwrap();
         fs::write(path(bundle.path(), None), "not json").unwrap();
-        assert_eq!(load(bundle.path(), None, None).unwrap(), None);
+        assert_eq!(load(bundle.path(), None, None).unwrap(), []);
     }
 }

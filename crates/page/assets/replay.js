@@ -5,6 +5,17 @@ const OUTCOMES = { less: 'less', more: 'more', equivalent: 'equivalent', not_sho
 
 function replaySection(page) {
   const replay = page.replay;
+  if (!replay || page.earlier_replays.length === 0) return replayParts(replay);
+  const earlier = page.earlier_replays.map((old) => el('div', { class: 'earlier-replay' }, el('h3', {}, `An earlier replay${replayDate(old)}`), ...replayParts(old)));
+  return [el('h3', {}, `The last replay${replayDate(replay)}`), ...replayParts(replay), ...earlier];
+}
+
+function replayDate(replay) {
+  return replay.measured_unix_s ? `, ${formatDate(replay.measured_unix_s)}` : '';
+}
+
+// One replay by itself: what it compares was measured together.
+function replayParts(replay) {
   if (!replay || replay.heaps.length === 0) {
     return [empty('This recording has not been replayed yet. Run ', el('code', {}, 'heaplab replay RECORDING --on glibc,jemalloc,mimalloc'), ' and make this page again to see how the same workload fares on other heaps.')];
   }
@@ -13,7 +24,10 @@ function replaySection(page) {
     ratioPlot(replay, 'space_ratio', 'Space at peak', (heap) => (heap.space ? bytesNode(heap.space.peak_bytes) : 'not measured')),
     ratioPlot(replay, 'time_ratio', 'Time', (heap) => (heap.event_ns === null ? 'not measured' : `${heap.event_ns.toFixed(1)} ns an event`)));
   const failures = replay.heaps.flatMap((heap) => heap.failures.map((text) => `${heap.name}: ${text}`));
-  return [verdicts, plots, spaceTable(replay),
+  const again = replay.measured_again
+    ? note(`It measured ${replay.measured}. A later replay, above, measured again: ${replay.measured_again}; those figures are the newer ones. What is said here compares what this replay measured.`)
+    : null;
+  return [again, verdicts, plots, spaceTable(replay),
     failures.length ? el('div', { class: 'notice', role: 'note' }, el('strong', {}, 'Some measurements failed.'), el('ul', {}, ...failures.map((text) => el('li', {}, text)))) : null,
     replay.cautions.length ? el('ul', { class: 'cautions' }, ...replay.cautions.map((text) => el('li', {}, text))) : null,
     note([replay.settings, replay.machine].filter(Boolean).join(' ')),

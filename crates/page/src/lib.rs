@@ -10,7 +10,7 @@
 //!
 //! let (meta, tables) = (Default::default(), Default::default());
 //! let (profile, findings) = (Default::default(), Default::default());
-//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replay: None, metaspaces: &[] };
+//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replays: &[], metaspaces: &[] };
 //! assert!(html(&page(&sources)).starts_with("<!doctype html>"));
 //! ```
 

@@ -47,6 +47,8 @@ pub struct Page {
     pub lifetimes_by_bytes: Vec<LifetimeBucket>,
     /// The same workload on other heaps; `None`: it was not replayed.
     pub replay: Option<Replay>,
+    /// Earlier replays that measured what no newer one did, the newest first.
+    pub earlier_replays: Vec<Replay>,
     /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something else.
     pub metaspaces: Vec<Metaspace>,
     /// What was left out to keep the page small, each a sentence.

@@ -47,7 +47,7 @@ pub struct Args {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
     /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
-    /// [default: the recording's last replay]
+    /// [default: the recording's last replay, and earlier ones that measured what it did not]
     #[arg(long, value_name = "RESULTS", requires = "html")]
     replay: Option<PathBuf>,
     /// Which process: its pid (PID#2: the second program of that pid), the name of its program, or all
@@ -116,10 +116,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let analysis = Analysis { peaks, ..analysis::analyse(&bundle, selection, args.allocator, moments)? };
     let shown = moments::shown(&wanted, args.between.is_some(), &analysis.profile)?;
     if let Some(file) = &args.html {
-        let replay = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
+        let replays = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
         let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
         let of_jvms = metaspaces.iter().map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment });
-        write_html(file, &bundle, &analysis, replay.as_ref(), &of_jvms.collect::<Vec<_>>())?;
+        write_html(file, &bundle, &analysis, &replays, &of_jvms.collect::<Vec<_>>())?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -141,7 +141,7 @@ fn write_html(
     file: &std::path::Path,
     bundle: &Bundle,
     analysis: &Analysis,
-    replay: Option<&Results>,
+    replays: &[Results],
     metaspaces: &[JvmMetaspace<'_>],
 ) -> Result<()> {
     let sources = heaplab_page::Sources {
@@ -150,7 +150,7 @@ fn write_html(
         process: analysis.process,
         profile: &analysis.profile,
         findings: &analysis.findings,
-        replay,
+        replays,
         metaspaces,
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));

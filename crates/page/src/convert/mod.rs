@@ -29,8 +29,8 @@ pub struct Sources<'a> {
     pub profile: &'a Profile,
     /// What to change.
     pub findings: &'a Findings,
-    /// The same workload on other heaps, where it was replayed.
-    pub replay: Option<&'a Results>,
+    /// The same workload on other heaps, where it was replayed: the newest replay first, then those that measured what no newer did.
+    pub replays: &'a [Results],
     /// What the metaspaces of recorded JVMs held: of the one that the page is about, or of each.
     pub metaspaces: &'a [JvmMetaspace<'a>],
 }
@@ -73,7 +73,8 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         live_at_end,
         lifetimes: lifetimes(&profile.lifetimes.by_time),
         lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
-        replay: sources.replay.map(replay::replay),
+        replay: sources.replays.first().map(replay::replay),
+        earlier_replays: replay::earlier(sources.replays),
         metaspaces,
         left_out,
         frames: names.into_rows(),

@@ -8,6 +8,9 @@ use heaplab_experiment::verdict::is_beyond_percent;
 pub(crate) fn replay(results: &Results) -> model::Replay {
     let baseline = results.heaps.first().map(|heap| heap.heap.clone()).unwrap_or_default();
     model::Replay {
+        measured_unix_s: results.measured_unix_s,
+        measured: measured(results, |_, _| true),
+        measured_again: String::new(),
         baseline,
         settings: settings(results),
         machine: machine(results),
@@ -16,6 +19,28 @@ pub(crate) fn replay(results: &Results) -> model::Replay {
         verdicts: results.verdict.clone(),
         cautions: results.cautions.clone(),
     }
+}
+
+/// All but the newest, each with what newer ones measured again.
+pub(crate) fn earlier(replays: &[Results]) -> Vec<model::Replay> {
+    let each = replays.iter().enumerate().skip(1);
+    each.map(|(index, results)| {
+        let newer = &replays[..index];
+        let again = |heap: &str, measure| newer.iter().any(|newer| newer.heaps.iter().any(|one| one.heap == heap && one.has(measure)));
+        model::Replay { measured_again: measured(results, again), ..replay(results) }
+    })
+    .collect()
+}
+
+/// The heaps with what was measured of them, where `wanted`: "space of glibc and jemalloc; time of glibc".
+fn measured(results: &Results, wanted: impl Fn(&str, Measure) -> bool) -> String {
+    let of = |(measure, words): (Measure, &str)| {
+        let heaps = results.heaps.iter().filter(|heap| heap.has(measure) && wanted(&heap.heap, measure));
+        let names: Vec<&str> = heaps.map(|heap| heap.heap.as_str()).collect();
+        let (last, others) = names.split_last()?;
+        Some(if others.is_empty() { format!("{words} of {last}") } else { format!("{words} of {} and {last}", others.join(", ")) })
+    };
+    [(Measure::Space, "space"), (Measure::Time, "time")].into_iter().filter_map(of).collect::<Vec<_>>().join("; ")
 }
 
 fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {

@@ -5,6 +5,12 @@ use serde::Serialize;
 /// The same workload on other heaps.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Replay {
+    /// When it was measured, seconds since 1970 UTC; 0: not known.
+    pub measured_unix_s: u64,
+    /// What it measured, in words: "space and time of glibc; space of jemalloc".
+    pub measured: String,
+    /// What a newer replay has measured again, in words; empty: nothing.
+    pub measured_again: String,
     /// The heap that ratios are against.
     pub baseline: String,
     /// How it was measured, in words.

@@ -295,6 +295,17 @@ describe('tables', PARALLEL, () => {
 });
 
 describe('replay', PARALLEL, () => {
+  test('an earlier replay stands below the last one, with its own verdict and date', () => open('full', async (tab, model) => {
+    const [old] = model.earlier_replays;
+    assert.equal(model.earlier_replays.length, 1);
+    const section = tab.locator('#replay .earlier-replay');
+    assert.match(await section.locator('h3').first().textContent(), /^An earlier replay, 2025-10-09 08:55 UTC$/);
+    const text = await section.textContent();
+    assert.ok(old.verdicts.every((verdict) => text.includes(verdict)), text);
+    assert.match(text, /It measured space of glibc and tcmalloc; time of glibc\. .* measured again: space of glibc; time of glibc/);
+    assert.match(await tab.locator('#replay-body > h3').first().textContent(), /^The last replay, 2025-10-09 09:03 UTC$/);
+  }));
+
   test('ratios stand on their side of the line, with intervals and words', () => open('full', async (tab, model) => {
     const plots = tab.locator('.ratios');
     for (const [index, key] of ['space_ratio', 'time_ratio'].entries()) {

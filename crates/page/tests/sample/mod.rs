@@ -28,7 +28,8 @@ pub struct Recorded {
     pub tables: Tables,
     pub profile: Profile,
     pub findings: Findings,
-    pub replay: Option<Results>,
+    /// The newest first.
+    pub replays: Vec<Results>,
     /// Row of the process that the page is about; `None`: all.
     pub process: Option<u32>,
 }
@@ -36,8 +37,8 @@ pub struct Recorded {
 impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
-        let Recorded { meta, tables, profile, findings, replay, process } = self;
-        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replay: replay.as_ref(), metaspaces: &[] })
+        let Recorded { meta, tables, profile, findings, replays, process } = self;
+        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replays, metaspaces: &[] })
     }
 }
 
@@ -46,7 +47,7 @@ pub fn full() -> Recorded {
     let mut workload = Generator::new();
     workload.run();
     let mut sample = analyse(workload.meta(), workload.tables, &workload.events);
-    sample.replay = Some(results());
+    sample.replays = vec![results(), earlier_results()];
     sample
 }
 
@@ -146,7 +147,7 @@ fn analyse(meta: Meta, tables: Tables, events: &[Event]) -> Recorded {
     let mut detectors = Detectors::new(heaplab_findings::Options::default());
     let profile = profile(&tables, &mut Slice(events), &Options::default(), &mut detectors).expect("the sample is a legal recording");
     let findings = detectors.finish(&tables, &profile);
-    Recorded { meta, tables, profile, findings, replay: None, process: None }
+    Recorded { meta, tables, profile, findings, replays: Vec::new(), process: None }
 }
 
 struct Generator {
@@ -399,6 +400,25 @@ fn results() -> Results {
             "mimalloc:purge_delay=0 needs 4.8 % less space at peak than glibc; no difference in time is shown.".into(),
         ],
         cautions: vec![CAUTION.into()],
+        measured_unix_s: 1_760_000_600,
         earlier: None,
     }
+}
+
+/// A replay before the last one, of a heap that the last one left out.
+fn earlier_results() -> Results {
+    let mut results = results();
+    results.measured_unix_s = 1_760_000_100;
+    let mut other = results.heaps[1].clone();
+    other.heap = "tcmalloc".into();
+    other.time = None;
+    results.heaps.truncate(1);
+    results.heaps.push(other);
+    results.comparisons.retain_mut(|comparison| {
+        let kept = comparison.heap == "jemalloc" && comparison.measure == Measure::Space;
+        comparison.heap = "tcmalloc".into();
+        kept
+    });
+    results.verdict = vec!["tcmalloc needs 18.4 % more space at peak than glibc.".into()];
+    results
 }
