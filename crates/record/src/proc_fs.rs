@@ -7,11 +7,16 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
+/// Processor time, in ticks, within which a program's dynamic linker has long done its work.
+const BEGIN_TICKS: u64 = 10;
+
 /// What `/proc/PID/stat` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Stat {
     /// The state's letter.
     pub state: u8,
+    /// Processor time that it has had, in the kernel's ticks, which are 10 ms as a rule.
+    pub cpu_ticks: u64,
     /// Threads it has.
     pub threads: u32,
     /// When it started, in ticks since boot.
@@ -25,18 +30,25 @@ impl Stat {
     pub fn parse(line: &str) -> Option<Stat> {
         let mut fields = line.get(line.rfind(')')? + 1..)?.split_ascii_whitespace();
         let state = *fields.next()?.as_bytes().first()?;
-        // After the state (field 3): threads are field 20, the start is field 22.
-        let threads = fields.nth(16)?.parse().ok()?;
+        // After the state (field 3): time in the program and in the kernel are fields 14 and 15, threads are field 20, the start is field 22.
+        let (user, system): (u64, u64) = (fields.nth(10)?.parse().ok()?, fields.next()?.parse().ok()?);
+        let threads = fields.nth(4)?.parse().ok()?;
         let start_ticks = fields.nth(1)?.parse().ok()?;
         // Field 52, which kernels before 3.5 do not have.
         let wait_status = fields.nth(29).and_then(|field| field.parse().ok()).unwrap_or(0);
-        Some(Stat { state, threads, start_ticks, wait_status })
+        Some(Stat { state, cpu_ticks: user.saturating_add(system), threads, start_ticks, wait_status })
     }
 
     /// Of a living process.
     pub fn read(pid: u32) -> Option<Stat> {
         let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
         Stat::parse(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Whether the process has come no further since it had had `cpu_ticks`, as far as can be told, because it has no processor, waits for a disk
+    /// or is stopped: what it has not done yet says nothing of what it will.
+    pub fn is_held_up(&self, cpu_ticks: u64) -> bool {
+        matches!(self.state, b'R' | b'D' | b'T' | b't') && self.cpu_ticks < cpu_ticks.saturating_add(BEGIN_TICKS)
     }
 
     /// Whether the process still runs. A leader that has ended while other threads go on looks like a zombie with threads.
@@ -166,7 +178,7 @@ mod tests {
     #[test]
     fn a_name_with_parentheses_does_not_shift_fields() {
         let line = "42 (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 7 0 987654 18 19";
-        let expected = Stat { state: b'S', threads: 7, start_ticks: 987_654, wait_status: 0 };
+        let expected = Stat { state: b'S', cpu_ticks: 23, threads: 7, start_ticks: 987_654, wait_status: 0 };
         assert_eq!(Stat::parse(line), Some(expected));
         let whole: Vec<String> = (1..=52).map(|field| (field * 10).to_string()).collect();
         let ended = Stat::parse(&format!("1 (x) Z {}", whole[3..].join(" "))).unwrap();

@@ -1,5 +1,6 @@
 //! Descendants that run without the recorder, and why: found while they run, because afterwards nothing tells.
 
+use crate::proc_fs::Stat;
 use crate::{diagnose, preload, proc_fs};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -22,6 +23,14 @@ pub struct Unrecorded {
     pub reason: String,
 }
 
+/// A process as it was first seen without the recorder.
+#[derive(Debug)]
+struct Suspect {
+    executable: PathBuf,
+    /// Processor time that it had had.
+    cpu_ticks: u64,
+}
+
 /// Looks for them now and then: often at first, because many programs are short.
 #[derive(Debug)]
 pub struct Watch {
@@ -30,8 +39,8 @@ pub struct Watch {
     spool: Vec<u8>,
     next: Instant,
     interval: Duration,
-    /// Seen once without the recorder: perhaps only because its dynamic linker has not come to it.
-    suspected: HashMap<u32, PathBuf>,
+    /// Seen without the recorder: perhaps only because its dynamic linker has not come to it.
+    suspected: HashMap<u32, Suspect>,
     told: HashSet<u32>,
 }
 
@@ -57,12 +66,15 @@ impl Watch {
             if self.told.contains(&pid) || self.records(pid) {
                 continue;
             }
-            let Some(executable) = proc_fs::executable(pid) else { continue };
-            if self.suspected.get(&pid) == Some(&executable) {
-                self.told.insert(pid);
-                found.push(Unrecorded { pid, reason: reason(pid, &executable), executable });
-            } else {
-                suspected.insert(pid, executable);
+            let (Some(executable), Some(stat)) = (proc_fs::executable(pid), Stat::read(pid)) else { continue };
+            match self.suspected.remove(&pid).filter(|suspect| suspect.executable == executable) {
+                // On a busy machine a program may wait for a processor for long before its dynamic linker has begun.
+                Some(suspect) if stat.is_held_up(suspect.cpu_ticks) => drop(suspected.insert(pid, suspect)),
+                Some(_) => {
+                    self.told.insert(pid);
+                    found.push(Unrecorded { pid, reason: reason(pid, &executable), executable });
+                }
+                None => drop(suspected.insert(pid, Suspect { executable, cpu_ticks: stat.cpu_ticks })),
             }
         }
         self.suspected = suspected;
@@ -97,5 +109,53 @@ fn reason(pid: u32, executable: &std::path::Path) -> String {
         String::from("has LD_PRELOAD in its environment, but its dynamic linker did not load the recorder")
     } else {
         String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::signals;
+    use std::process::{Child, Command, Stdio};
+
+    fn start(command: &mut Command) -> Child {
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap()
+    }
+
+    fn end(mut child: Child) {
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    /// Stopped at its very beginning, as on a machine that has no processor for it, a program is not taken for one that will not record.
+    #[test]
+    fn a_program_that_has_not_come_to_load_the_recorder_is_not_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let spool = folder.path().canonicalize().unwrap();
+        let object = preload::place(&spool).unwrap();
+        let slow = start(Command::new("cat").env("LD_PRELOAD", &object));
+        signals::send(slow.id(), libc::SIGSTOP);
+        let other = start(&mut Command::new("cat"));
+        let (mut watch, mut found) = (Watch::new(std::process::id(), &spool), Vec::new());
+        let look = |watch: &mut Watch, found: &mut Vec<Unrecorded>| {
+            std::thread::sleep(Duration::from_millis(5));
+            found.extend(watch.look().into_iter().filter(|one| [slow.id(), other.id()].contains(&one.pid)));
+        };
+        // The other one is told at its second look or later, the stopped one not by then, nor in some looks more.
+        while found.is_empty() {
+            look(&mut watch, &mut found);
+        }
+        let looked = Instant::now();
+        while looked.elapsed() < 3 * INTERVAL_MAX {
+            look(&mut watch, &mut found);
+        }
+        signals::send(slow.id(), libc::SIGCONT);
+        while !watch.records(slow.id()) {
+            look(&mut watch, &mut found);
+        }
+        let told: Vec<u32> = found.iter().map(|one| one.pid).collect();
+        assert_eq!(told, [other.id()], "{found:?}");
+        end(slow);
+        end(other);
     }
 }

@@ -2,7 +2,8 @@
 //!
 //! The option reaches a JVM by its command line or by a variable of its environment. A JVM that is started by one that was given it on the command line
 //! has neither, and one whose starter clears the variable has not either. They are known by the library that every HotSpot maps; a process is
-//! looked at a few times after each change of its program, because it maps the library a moment later. One that ends between two looks is not seen.
+//! looked at a few times after each change of its program, because it maps the library a moment later; looks at which it has come no further do not
+//! count. One that ends between two looks is not seen.
 
 use crate::proc_fs::{self, Stat};
 use std::collections::HashMap;
@@ -35,6 +36,8 @@ pub struct Stranger {
 #[derive(Debug, Default)]
 struct Seen {
     program: PathBuf,
+    /// Processor time that it had had when it was first seen to run this program.
+    cpu_ticks: u64,
     looks: u8,
     found: u8,
     arguments: Vec<String>,
@@ -69,10 +72,11 @@ impl Strangers {
             }
             let seen = self.seen.entry(key).or_default();
             if seen.program != program {
-                *seen = Seen { program, ..Seen::default() };
+                *seen = Seen { program, cpu_ticks: stat.cpu_ticks, ..Seen::default() };
             }
             if seen.found < FOUND_LEAST && seen.looks < LOOKS_MAX {
-                seen.looks += 1;
+                // On a busy machine one may wait for a processor for long before it maps anything.
+                seen.looks += u8::from(!stat.is_held_up(seen.cpu_ticks));
                 if proc_fs::maps(pid, LIBRARY) == Some(true) {
                     seen.arguments = proc_fs::arguments(pid);
                     // What has other arguments than its parent is no copy of it, and may have ended before the next look.
@@ -116,7 +120,14 @@ mod tests {
         std::fs::write(&source, "class Waits { public static void main(String[] a) throws Exception { System.in.read(); } }").unwrap();
         let (mut jvm, mut other) = (start("java", source.to_str().unwrap()), start("cat", "-"));
         let mut strangers = Strangers::of(std::process::id());
-        let deadline = Instant::now() + Duration::from_secs(120);
+        // It is stopped before it is looked at, for longer than looks would go on.
+        crate::signals::send(jvm.id(), libc::SIGSTOP);
+        for _ in 0..2 * LOOKS_MAX {
+            strangers.next = Instant::now();
+            strangers.look();
+        }
+        crate::signals::send(jvm.id(), libc::SIGCONT);
+        let deadline = Instant::now() + Duration::from_secs(600);
         let is_found = |strangers: &Strangers| strangers.seen.iter().any(|((pid, _), seen)| *pid == jvm.id() && seen.found == FOUND_LEAST);
         while !is_found(&strangers) && Instant::now() < deadline {
             strangers.look();
