@@ -192,8 +192,8 @@ mod tests {
 
     #[test]
     fn a_file_appears_whole_or_not_at_all() {
-        let folder = std::env::temp_dir().join(format!("heaplab-output-{}", std::process::id()));
-        fs::create_dir(&folder).unwrap();
+        let kept = tempfile::tempdir().unwrap();
+        let folder = kept.path().to_owned();
         let path = folder.join("a.json");
         write(&path, false, |out| Ok(out.write_all(b"first")?)).unwrap();
         let failed = write(&path, false, |out| {
@@ -209,7 +209,6 @@ mod tests {
             assert!(error.contains(&name.display().to_string()) && error.contains("name a file in it"), "{error}");
         }
         assert!(folder.is_dir());
-        fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -216,9 +216,7 @@ mod tests {
     fn percent_codes_are_undone_only_where_no_such_file_exists() {
         assert_eq!(file_path("/usr/bin/a"), Path::new("/usr/bin/a"));
         assert_eq!(file_path("/no%ff%2").as_os_str().as_bytes(), b"/no\xff%2");
-        let folder = std::env::temp_dir().join(format!("heaplab-symbolize-{}%41", std::process::id()));
-        std::fs::create_dir(&folder).unwrap();
-        assert_eq!(file_path(folder.to_str().unwrap()), folder.as_path());
-        std::fs::remove_dir(&folder).unwrap();
+        let folder = tempfile::Builder::new().suffix("%41").tempdir().unwrap();
+        assert_eq!(file_path(folder.path().to_str().unwrap()), folder.path());
     }
 }
