@@ -62,14 +62,15 @@ fn counted(path: &Path) -> [u64; 6] {
     std::array::from_fn(|at| bytes.get(8 * at..8 * at + 8).map_or(0, |word| u64::from_le_bytes(word.try_into().unwrap())))
 }
 
-fn wait_until_under_way(counts: &Path) {
-    for _ in 0..6000 {
-        if counted(counts)[5] == 1 {
+/// Waits for something that comes sooner or later, on a busy machine too.
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    for _ in 0..60_000 {
+        if is_so() {
             return;
         }
         std::thread::sleep(Duration::from_millis(10));
     }
-    panic!("the program never came under way");
+    panic!("it never came: {what}");
 }
 
 #[test]
@@ -189,14 +190,19 @@ fn a_program_is_compiled_with_the_header_that_the_binary_prints_and_its_marks_ar
 fn a_program_outlives_heaplab_and_what_it_published_is_recovered() {
     let folder = tempfile::tempdir().unwrap();
     let program = compile(folder.path(), "counting");
-    let (output, counts) = (folder.path().join("killed.heaplab"), folder.path().join("counts"));
+    let [output, counts, over] = ["killed.heaplab", "counts", "over"].map(|name| folder.path().join(name));
     let mut command = heaplab();
-    command.args(["record", "--ring-size", "64K", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("3000000");
+    command.args(["record", "--ring-size", "64K", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("0").arg(&over);
     let mut recorder = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
-    wait_until_under_way(&counts);
+    wait_until("the program is under way", || counted(&counts)[5] == 1);
     let marked = heaplab().args(["mark", "under way", "-o"]).arg(&output).output().unwrap();
     assert!(marked.status.success(), "{}", text(&marked.stderr));
     recorder.kill().unwrap();
+    recorder.wait().unwrap();
+    // More than its ring holds.
+    let enough = counted(&counts)[0] + 10_000;
+    wait_until("the program runs on", || counted(&counts)[0] > enough);
+    std::fs::write(&over, "").unwrap();
     // The pipe's other end is the program's: this returns when it has ended.
     let left = recorder.wait_with_output().unwrap();
     assert_eq!(text(&left.stdout), "done\n", "the program ran on to its end");

@@ -1,6 +1,6 @@
 /* Counts what it asks for in a mapped file (argv[1]), so that the counts survive any end: 8 words, see `struct counts`.
- * argv[2]: how many turns, 0: until killed, at rest now and then once it is ready. One thread; a small table of
- * blocks; a generator with a fixed seed. */
+ * argv[2]: how many turns, 0: until killed, or until there is a file argv[3]; at rest now and then once it is ready. One thread; a
+ * small table of blocks; a generator with a fixed seed. */
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -41,8 +41,11 @@ int main(int argc, char **argv)
         }
         if (turn == 20000)
             counts->ready = 1;
-        if (turns == 0 && turn >= 20000 && turn % 500 == 0)
+        if (turns == 0 && turn >= 20000 && turn % 500 == 0) {
             usleep(1000);
+            if (argc > 3 && access(argv[3], F_OK) == 0)
+                break;
+        }
     }
     printf("done\n");
     return 3;
