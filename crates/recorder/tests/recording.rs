@@ -396,15 +396,10 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
         let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
         // nobody drains: the ring fills, and the target waits for us
         let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
-        let has_ring = || {
-            let mut files = std::fs::read_dir(d.folder.path()).unwrap().flatten();
-            files.any(|file| file.file_name().as_encoded_bytes().ends_with(b".ring"))
-        };
-        while !has_ring() {
-            assert!(child.try_wait().unwrap().is_none(), "it ended without a ring");
+        while !d.has_full_ring() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
+            std::thread::sleep(std::time::Duration::from_millis(1));
         }
-        std::thread::sleep(std::time::Duration::from_millis(100));
-        assert!(child.try_wait().unwrap().is_none(), "it waits while the drainer lives");
         if stopped {
             d.control().state.store(CONTROL_STOPPED, std::sync::atomic::Ordering::Release);
         } else {

@@ -265,6 +265,19 @@ impl Drainer {
         }
     }
 
+    /// Whether some ring has room for a few records at most, so that its thread waits or soon will.
+    pub fn has_full_ring(&self) -> bool {
+        const FEW_BYTES: u64 = 512;
+        let paths = fs::read_dir(self.folder.path()).unwrap().flatten().map(|entry| entry.path());
+        let rings = paths.filter(|path| path.extension().is_some_and(|extension| extension == "ring"));
+        rings.filter_map(|path| Mapped::open(&path)).any(|map| {
+            // Made in one step with its whole length; the magic is stored last, so that the other fields are there.
+            let header: &RingHeader = map.at(0);
+            let held = || 8 * (header.head.words.load(Acquire) - header.tail.words.load(Acquire));
+            header.magic.load(Acquire) == RING_MAGIC && held() + FEW_BYTES > header.data_bytes
+        })
+    }
+
     /// Empties all rings once; whether there was anything.
     pub fn turn(&mut self) -> bool {
         for entry in fs::read_dir(self.folder.path()).unwrap().flatten() {
