@@ -7,9 +7,10 @@ mod server;
 
 use serde_json::{Value, json};
 use server::{Client, serve};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 /// What heaplab's own memory may be, whatever the size of the snapshot.
@@ -94,29 +95,59 @@ fn taking_a_big_snapshot_takes_little_memory() {
     assert!(peak < OWN_MEMORY_KIB_MAX, "{peak} KiB");
 }
 
+/// Waits until the terminal has shown that text.
+fn wait_for(terminal: &Mutex<Vec<u8>>, text: &str) {
+    for _ in 0..60_000 {
+        if String::from_utf8_lossy(&terminal.lock().unwrap()).contains(text) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    panic!("the terminal never showed {text:?}: {:?}", String::from_utf8_lossy(&terminal.lock().unwrap()));
+}
+
 #[test]
 fn a_terminal_is_told_how_far_it_is() {
     if !have("script", &["--version"]) {
         return;
     }
-    let (url, served) = serve(|client| {
+    let shown = Arc::new(Mutex::new(Vec::new()));
+    let terminal = shown.clone();
+    let (url, served) = serve(move |client| {
         let id = until(client, "HeapProfiler.takeHeapSnapshot", &mut || 0).unwrap();
+        // The target goes on when the terminal has shown how far it is, so that it is not too fast for a busy machine.
         for step in 1..=4 {
             progress(client, step * 25_000);
-            std::thread::sleep(Duration::from_millis(600));
+            wait_for(
+                &terminal,
+                &format!("the target walks its heap: {} objects", ["25,000", "50,000", "75,000", "100,000"][step as usize - 1]),
+            );
+            wait_for(&terminal, &format!("{} %", 25 * step));
         }
         for piece in ["{\"snapshot\":", "0", "}"] {
             client.chunk(piece);
-            std::thread::sleep(Duration::from_millis(600));
         }
+        wait_for(&terminal, "receiving: ");
         answer(client, id);
     });
     let folder = tempfile::tempdir().unwrap();
     let command = format!("stty cols 80; {} snapshot take --node {url} -o a.heapsnapshot", env!("CARGO_BIN_EXE_heaplab"));
-    let output = Command::new("script").args(["-qec", &command, "/dev/null"]).current_dir(folder.path()).output().unwrap();
+    let mut script = Command::new("script")
+        .args(["-qec", &command, "/dev/null"])
+        .current_dir(folder.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut out = script.stdout.take().unwrap();
+    let mut piece = [0; 4096];
+    while let length @ 1.. = out.read(&mut piece).unwrap() {
+        shown.lock().unwrap().extend_from_slice(&piece[..length]);
+    }
+    let status = script.wait().unwrap();
     served.join().unwrap();
-    let text = said(&output);
-    assert!(output.status.success(), "{text}");
+    let text = String::from_utf8_lossy(&shown.lock().unwrap()).into_owned();
+    assert!(status.success(), "{text}");
     for expected in ["the target walks its heap: 50,000 objects", "50 %", "receiving: ", "a.heapsnapshot: "] {
         assert!(text.contains(expected), "{expected:?} is not in {text:?}");
     }

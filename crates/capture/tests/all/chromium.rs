@@ -1,8 +1,9 @@
 //! The real Chromium, over its debugging port.
 
+use crate::fake::PATIENT;
 use crate::node::{have, named};
 use heaplab_capture::take::{self, Request};
-use heaplab_capture::{Connection, Endpoint, Options, watch};
+use heaplab_capture::{Connection, Endpoint, watch};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -32,7 +33,7 @@ fn browser(profile: &Path) -> (Browser, String) {
         .spawn()
         .unwrap();
     let browser = Browser(child);
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_secs(600);
     while Instant::now() < until {
         // Two lines: the port and the browser's own target.
         if let Ok(text) = std::fs::read_to_string(profile.join("DevToolsActivePort"))
@@ -42,7 +43,7 @@ fn browser(profile: &Path) -> (Browser, String) {
         }
         std::thread::sleep(Duration::from_millis(100));
     }
-    panic!("chromium told no port within 120 s");
+    panic!("chromium told no port within 600 s");
 }
 
 #[test]
@@ -52,8 +53,8 @@ fn a_page_is_found_by_its_title() {
     }
     let folder = tempfile::tempdir().unwrap();
     let (_browser, address) = browser(&folder.path().join("profile"));
-    let options = Options::default();
-    let until = Instant::now() + Duration::from_secs(120);
+    let options = PATIENT;
+    let until = Instant::now() + Duration::from_secs(600);
     let endpoint = loop {
         match Endpoint::at(&address, Some("shop"), &options) {
             Ok(endpoint) => break endpoint,
@@ -69,7 +70,7 @@ fn a_page_is_found_by_its_title() {
     let strings = snapshot["strings"].as_array().unwrap();
     assert!(strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))), "the detached element is in it");
     // Its worker's heap is another.
-    let until = Instant::now() + Duration::from_secs(120);
+    let until = Instant::now() + Duration::from_secs(600);
     while connection.number("window.up || 0").unwrap() == 0.0 {
         assert!(Instant::now() < until, "the page's worker does not begin");
         std::thread::sleep(Duration::from_millis(100));

@@ -1,13 +1,13 @@
 //! What a target may do wrong, and that nothing is lost or believed by it.
 
-use crate::server::{answer, serve};
+use crate::server::{answer, chunk, frame, serve, serve_after};
 use heaplab_capture::take::{self, Request, part_of};
 use heaplab_capture::{CaptureError, Connection, Endpoint, MESSAGE_BYTES_LIMIT, Options};
 use std::path::Path;
 use std::time::Duration;
 
-/// Longer than a busy machine keeps a thread waiting.
-const PATIENT: Options = Options { connect: Duration::from_secs(60), silence: Duration::from_secs(60) };
+/// Longer than a busy machine keeps a thread or a process waiting.
+pub const PATIENT: Options = Options { connect: Duration::from_secs(600), silence: Duration::from_secs(600) };
 
 fn take_from(url: &str, path: &Path) -> Result<take::Taken, CaptureError> {
     take_with(PATIENT, url, path)
@@ -46,17 +46,17 @@ fn fragments_pings_and_progress_are_taken_as_they_come() {
 
 /// What a capture of a target that does `end` after its first chunk says, and what it leaves.
 fn cut(end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
-    cut_with(PATIENT, end)
-}
-
-fn cut_with(options: Options, end: impl FnOnce(&mut crate::server::Client) + Send + 'static) -> (String, Option<String>, bool) {
-    let (url, served) = serve(|client| {
+    let served = serve(|client| {
         client.command();
         client.say(r#"{"id":1,"result":{}}"#);
         client.command();
         client.chunk("{\"snapshot\":");
         end(client);
     });
+    cut_from(PATIENT, served)
+}
+
+fn cut_from(options: Options, (url, served): (String, std::thread::JoinHandle<()>)) -> (String, Option<String>, bool) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.heapsnapshot");
     std::fs::write(&path, "an older one").unwrap();
@@ -72,8 +72,11 @@ fn what_came_before_the_end_is_kept_beside_the_older_file() {
     let (error, part, older) = cut(|_| {});
     assert!(error.contains("closed the connection") && error.contains("the 12 bytes that came are in"), "{error}");
     assert_eq!((part, older), (kept.clone(), true));
-    let silence = Duration::from_secs(2);
-    let (error, part, _) = cut_with(Options { silence, ..PATIENT }, |client| while client.frame().is_some() {});
+    // All that it says comes at once, so that nothing but its silence is waited for.
+    let silence = Duration::from_secs(1);
+    let said = [r#"{"id":1,"result":{}}"#, &chunk("{\"snapshot\":")].map(|text| frame(0x81, text.as_bytes())).concat();
+    let served = serve_after(said, |client| while client.frame().is_some() {});
+    let (error, part, _) = cut_from(Options { silence, ..PATIENT }, served);
     assert!(error.contains("nothing was heard"), "{error}");
     assert_eq!(part, kept);
     let (error, part, _) = cut(|client| client.say(r#"{"id":2,"result":{}}"#));
@@ -125,9 +128,10 @@ fn what_is_no_inspector_is_told_from_what_is_not_there() {
     assert!(error.contains("not the answer"), "{error}");
     let error = said(&format!("ws://{}/x", answer(b"SSH-2.0")));
     assert!(error.contains("does not answer as a WebSocket"), "{error}");
-    // A port that was free a moment ago.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = said(&free.to_string());
+    // A port that a connection has: nobody listens there, and nobody can.
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let connection = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    let error = said(&connection.local_addr().unwrap().to_string());
     assert!(error.contains("nobody answers") && error.contains("--inspect"), "{error}");
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left");
 }

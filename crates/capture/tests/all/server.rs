@@ -6,12 +6,17 @@ use std::thread::JoinHandle;
 
 /// Serves one connection: the opening handshake, then whatever `talk` does.
 pub fn serve<T: Send + 'static>(talk: impl FnOnce(&mut Client) -> T + Send + 'static) -> (String, JoinHandle<T>) {
+    serve_after(Vec::new(), talk)
+}
+
+/// The same, with bytes that come together with the handshake: who has the one need not wait for the others.
+pub fn serve_after<T: Send + 'static>(first: Vec<u8>, talk: impl FnOnce(&mut Client) -> T + Send + 'static) -> (String, JoinHandle<T>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let served = std::thread::spawn(move || {
         let (stream, _) = listener.accept().unwrap();
         let mut client = Client { stream };
-        client.shake_hands();
+        client.shake_hands(&first);
         talk(&mut client)
     });
     (format!("ws://{address}/target"), served)
@@ -35,7 +40,7 @@ pub struct Client {
 }
 
 impl Client {
-    fn shake_hands(&mut self) {
+    fn shake_hands(&mut self, first: &[u8]) {
         let mut request = Vec::new();
         while !request.ends_with(b"\r\n\r\n") {
             let mut byte = [0];
@@ -48,7 +53,7 @@ impl Client {
         let answer = format!(
             "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: {accept}\r\n\r\n"
         );
-        self.stream.write_all(answer.as_bytes()).unwrap();
+        self.stream.write_all(&[answer.as_bytes(), first].concat()).unwrap();
     }
 
     /// The next command's text, unmasked.
@@ -83,11 +88,9 @@ impl Client {
         let _ = self.stream.write_all(bytes);
     }
 
-    /// Sends a frame; its length in the long form, so that any fits.
+    /// Sends a frame.
     pub fn send_frame(&mut self, first: u8, payload: &[u8]) {
-        self.raw(&[first, 127]);
-        self.raw(&(payload.len() as u64).to_be_bytes());
-        self.raw(payload);
+        self.raw(&frame(first, payload));
     }
 
     /// Sends a text message.
@@ -97,9 +100,19 @@ impl Client {
 
     /// Sends a chunk of a snapshot.
     pub fn chunk(&mut self, text: &str) {
-        let text = text.replace('\\', "\\\\").replace('"', "\\\"");
-        self.say(&format!(r#"{{"method":"HeapProfiler.addHeapSnapshotChunk","params":{{"chunk":"{text}"}}}}"#));
+        self.say(&chunk(text));
     }
+}
+
+/// A frame; its length in the long form, so that any fits.
+pub fn frame(first: u8, payload: &[u8]) -> Vec<u8> {
+    [&[first, 127], &(payload.len() as u64).to_be_bytes()[..], payload].concat()
+}
+
+/// The message of a chunk of a snapshot.
+pub fn chunk(text: &str) -> String {
+    let text = text.replace('\\', "\\\\").replace('"', "\\\"");
+    format!(r#"{{"method":"HeapProfiler.addHeapSnapshotChunk","params":{{"chunk":"{text}"}}}}"#)
 }
 
 /// What a handshake's key is answered with, by the system's own tools: not by the code under test.
