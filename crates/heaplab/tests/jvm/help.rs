@@ -1,8 +1,10 @@
 //! What the tests of real JVMs share: the test program compiled, and a recording under way.
 
+use heaplab_trace::bundle::Bundle;
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
 
 pub fn heaplab() -> Command {
     Command::new(env!("CARGO_BIN_EXE_heaplab"))
@@ -36,8 +38,10 @@ pub struct UnderWay {
     pub jvm: u32,
 }
 
+/// heaplab's own folder for temporary files is the bundle's, so that a test finds the pipe.
 pub fn start(bundle: &Path, java: &[&str], arguments: [&str; 3]) -> UnderWay {
     let mut command = heaplab();
+    command.env("TMPDIR", bundle.parent().unwrap());
     command.args(["record", "--jvm-metaspace", "-o"]).arg(bundle).arg("--").args(java).arg("Loaders").args(arguments);
     let mut heaplab = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut out = BufReader::new(heaplab.stdout.take().unwrap());
@@ -57,6 +61,44 @@ impl UnderWay {
         assert_eq!(rest, "", "nothing but the program writes to standard output");
         output
     }
+}
+
+/// The link or pipe that JVMs log into, of the only recording that was started for a bundle in `folder`.
+pub fn log_of(folder: &Path) -> PathBuf {
+    let mut entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap());
+    let found = entries.find(|entry| entry.file_name().to_string_lossy().starts_with("heaplab-jvm-"));
+    found.expect("the pipe's folder").path().join("log")
+}
+
+/// Waits for something that comes sooner or later, on a busy machine too.
+pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..6000 {
+        if is_so() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    panic!("it never came: {what}");
+}
+
+/// Arenas of the standard kind that a bundle names.
+pub fn standard_arenas(bundle: &Bundle) -> usize {
+    bundle.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count()
+}
+
+/// Waits until what heaplab has written of a recording holds so many standard arenas, by recovering copies of its spool.
+pub fn wait_until_spooled(spool: &Path, arenas: usize) {
+    wait_until("the log is in the spool", || {
+        let folder = tempfile::tempdir().unwrap();
+        let (copy, bundle) = (folder.path().join("x.spool"), folder.path().join("x.heaplab"));
+        std::fs::create_dir(&copy).unwrap();
+        for entry in std::fs::read_dir(spool).unwrap() {
+            let entry = entry.unwrap();
+            std::fs::copy(entry.path(), copy.join(entry.file_name())).unwrap();
+        }
+        let recovered = heaplab().arg("recover").arg(&copy).arg("-o").arg(&bundle).output().unwrap();
+        recovered.status.success() && standard_arenas(&Bundle::open(&bundle).unwrap()) >= arenas
+    });
 }
 
 pub fn classes(folder: &Path) -> String {

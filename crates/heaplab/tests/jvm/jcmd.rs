@@ -5,7 +5,6 @@ use super::help::*;
 use heaplab_trace::bundle::Bundle;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
 
 /// `java` of the JDK in this environment variable; `None`, with a line, where there is none that runs.
 fn java_of(variable: &str) -> Option<String> {
@@ -36,28 +35,28 @@ fn both(java: &[&str], arguments: [&str; 3], folder: &Path) -> (String, String) 
     let bundle = folder.join("loaders.heaplab");
     let under_way = start(&bundle, java, arguments);
     let jcmd = || {
-        std::thread::sleep(Duration::from_millis(300));
-        let output = Command::new("jcmd").args([&under_way.jvm.to_string(), "VM.metaspace"]).output().unwrap();
+        // It waits for the JVM as long as it takes.
+        let words = ["-J-Dsun.tools.attach.attachTimeout=600000", &under_way.jvm.to_string(), "VM.metaspace"];
+        let output = Command::new("jcmd").args(words).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
-    // The first one makes the JVM load what answers; then nothing runs in it, and sooner or later it says the same twice.
+    // The first one makes the JVM load what answers, and threads that compile go on for a while; sooner or later it says the same twice, and
+    // what was between was as it says: it says how often everything happened.
     let mut judge = jcmd();
-    for attempt in 0.. {
+    let at_rest = (0..200).map(|attempt| format!("at rest {attempt}")).find(|name| {
+        let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), name]).output().unwrap();
+        assert!(marked.status.success(), "{}", text(&marked.stderr));
         let again = jcmd();
-        if std::mem::replace(&mut judge, again) == judge {
-            break;
-        }
-        assert!(attempt < 50, "the JVM does not come to rest: {judge}");
-    }
-    let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "at rest"]).output().unwrap();
-    assert!(marked.status.success(), "{}", text(&marked.stderr));
+        std::mem::replace(&mut judge, again) == judge
+    });
+    let at_rest = at_rest.unwrap_or_else(|| panic!("the JVM does not come to rest: {judge}"));
     let output = under_way.end();
     assert!(output.status.success(), "{}", text(&output.stderr));
     let recorded = Bundle::open(&bundle).unwrap();
     recorded.verify().unwrap();
     assert!(!recorded.meta().gaps, "{:?}", recorded.meta().losses);
-    let report = heaplab().arg("report").arg(&bundle).args(["--at", "at rest"]).env("COLUMNS", "200").output().unwrap();
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", &at_rest]).env("COLUMNS", "200").output().unwrap();
     (judge, text(&report.stdout))
 }
 

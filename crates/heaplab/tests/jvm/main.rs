@@ -24,7 +24,7 @@ fn the_program_behaves_as_ever() {
     let recorded = Bundle::open(&bundle).unwrap();
     let process = &recorded.tables().processes[0];
     assert_eq!((process.ended, recorded.meta().cut.as_ref()), (Ended::Exited(7), None));
-    assert!(recorded.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count() >= 40);
+    assert!(standard_arenas(&recorded) >= 40);
     let json = heaplab().arg("report").arg(&bundle).arg("--json").output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
     let statistics = &document["metaspace"]["statistics"];
@@ -74,7 +74,6 @@ fn marks_name_moments_of_a_jvm() {
     let bundle = folder.path().join("x.heaplab");
     let under_way = start(&bundle, &["java", "-cp", &classes(&built)], ["100", "5", "0"]);
     let mark = |name: &str, which: [&str; 2]| {
-        std::thread::sleep(Duration::from_millis(300));
         let output = heaplab().arg("mark").args(which).arg(name).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
     };
@@ -210,18 +209,19 @@ fn what_a_killed_heaplab_had_read_is_recovered() {
     // The second JVM starts when the first has ended, long after heaplab.
     std::fs::write(&script, format!("java -cp {classes} \"$@\"\njava -cp {classes} Loaders 3 2 0 </dev/null\necho over\n")).unwrap();
     let mut under_way = start(&bundle, &["sh", script.to_str().unwrap()], ["100", "5", "0"]);
-    let link = std::env::temp_dir().join(format!("heaplab-jvm-{}-0/log", under_way.heaplab.id()));
+    let link = log_of(folder.path());
     let marked = heaplab().args(["mark", "-o", bundle.to_str().unwrap(), "loaded"]).output().unwrap();
     assert!(marked.status.success(), "{}", text(&marked.stderr));
-    std::thread::sleep(Duration::from_secs(2));
+    // Two arenas a loader.
+    wait_until_spooled(&bundle.with_extension("heaplab.spool"), 200);
     under_way.heaplab.kill().unwrap();
     under_way.heaplab.wait().unwrap();
-    std::thread::sleep(Duration::from_millis(300));
+    wait_until("the keeper puts a link in the pipe's place", || std::fs::read_link(&link).is_ok());
     drop(under_way.heaplab.stdin.take());
     let (sender, receiver) = std::sync::mpsc::channel();
     let out = under_way.out;
     std::thread::spawn(move || sender.send(out.lines().map_while(Result::ok).collect::<Vec<_>>()));
-    let rest = receiver.recv_timeout(Duration::from_secs(300)).expect("no JVM waits for a heaplab that is gone");
+    let rest = receiver.recv_timeout(Duration::from_secs(600)).expect("no JVM waits for a heaplab that is gone");
     assert_eq!(rest.last().map(String::as_str), Some("over"), "{rest:?}");
 
     assert_eq!(std::fs::read_link(&link).unwrap(), Path::new("/dev/null"));
@@ -231,8 +231,7 @@ fn what_a_killed_heaplab_had_read_is_recovered() {
     let recorded = Bundle::open(&bundle).unwrap();
     recorded.verify().unwrap();
     assert!(recorded.meta().cut.as_deref().is_some_and(|cut| cut.starts_with("heaplab was ended")), "{:?}", recorded.meta().cut);
-    let standard = recorded.tables().arenas.iter().filter(|arena| arena.growth_policy == "standard").count();
-    assert!(standard >= 200, "{standard}");
+    assert!(standard_arenas(&recorded) >= 200, "{}", standard_arenas(&recorded));
     assert_eq!(recorded.tables().marks[0].name, "loaded");
     assert!(!bundle.with_extension("heaplab.spool").exists());
     let report = text(&heaplab().arg("report").arg(&bundle).args(["--at", "loaded"]).output().unwrap().stdout);
