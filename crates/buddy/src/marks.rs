@@ -6,8 +6,11 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+type Act = Box<dyn FnMut()>;
+
 thread_local! {
     static PASSED: RefCell<BTreeMap<&'static str, u64>> = const { RefCell::new(BTreeMap::new()) };
+    static ACTS: RefCell<BTreeMap<&'static str, Act>> = const { RefCell::new(BTreeMap::new()) };
 }
 
 /// This path is being taken.
@@ -22,6 +25,21 @@ pub fn mark(name: &'static str) {
 fn count(name: &'static str) {
     // A heap may be used while the thread's own data are being destroyed; nobody counts then.
     let _ = PASSED.try_with(|passed| *passed.borrow_mut().entry(name).or_default() += 1);
+    // Not while it is borrowed: what is done may take paths, too.
+    if let Ok(Some(mut act)) = ACTS.try_with(|acts| acts.borrow_mut().remove(name)) {
+        act();
+        let _ = ACTS.try_with(|acts| {
+            acts.borrow_mut().entry(name).or_insert(act);
+        });
+    }
+}
+
+/// Has `act` run whenever this thread takes the path `name`, so that a test can hold it there while other threads do something. Without debug
+/// assertions it is dropped at once.
+pub fn whenever(name: &'static str, act: impl FnMut() + 'static) {
+    if cfg!(debug_assertions) {
+        ACTS.with(|acts| acts.borrow_mut().insert(name, Box::new(act)));
+    }
 }
 
 /// How often this thread took the path `name`; always 0 without debug assertions.
@@ -45,6 +63,15 @@ mod tests {
     fn a_path_is_counted_where_it_is_taken() {
         expect("here", || mark("here"));
         assert_eq!((passed("here"), passed("there")), (1, 0));
+    }
+
+    #[test]
+    fn what_is_to_happen_on_a_path_happens_each_time() {
+        let count = std::rc::Rc::new(std::cell::Cell::new(0));
+        let counted = count.clone();
+        whenever("here", move || counted.set(counted.get() + 1));
+        ["here", "there", "here"].into_iter().for_each(mark);
+        assert_eq!(count.get(), 2);
     }
 
     #[test]

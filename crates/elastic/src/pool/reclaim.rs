@@ -115,6 +115,7 @@ impl Shards {
         {
             let ranges = held.ranges(&claim);
             drop(held);
+            mark("idle memory is being given back");
             let since = Instant::now();
             // SAFETY: the pool took the ranges out of circulation: they are committed, and no arena has any of them.
             let outcome = unsafe { shard.uncommit(&ranges, memory) };

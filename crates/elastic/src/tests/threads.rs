@@ -14,6 +14,8 @@ use std::sync::Arc;
 #[cfg(not(miri))]
 use std::sync::atomic::{AtomicBool, Ordering};
 #[cfg(not(miri))]
+use std::sync::mpsc::channel;
+#[cfg(not(miri))]
 use std::time::{Duration, Instant};
 
 /// splitmix64.
@@ -352,14 +354,21 @@ fn a_background_without_an_interval_rests_a_millisecond() {
     }
 }
 
+/// Bytes of the block that fits.
+#[cfg(not(miri))]
+const BYTES: usize = 4 << 20;
+
+/// A space with room for one large block, so that each needs the pages of the one before.
+#[cfg(not(miri))]
+fn with_room_for_one() -> Space {
+    let limit = Arc::new(CommitLimit::new(BYTES + (128 << 10)));
+    Space::new(Options { reclaim: Reclaim::AtTrim, limit: Some(limit), ..small() }).unwrap()
+}
+
 #[test]
 #[cfg(not(miri))]
-fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
-    const BYTES: usize = 4 << 20;
-    let waited = "at the commit limit or out of addresses: what another thread gives back is waited for";
-    // Room for one block, so that each needs the pages of the one before.
-    let limit = Arc::new(CommitLimit::new(BYTES + (128 << 10)));
-    let space = Space::new(Options { reclaim: Reclaim::AtTrim, limit: Some(limit), ..small() }).unwrap();
+fn no_block_is_refused_while_another_thread_gives_back() {
+    let space = with_room_for_one();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -368,25 +377,61 @@ fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
             }
         });
         let asking = scope.spawn(|| {
-            let (start, before) = (Instant::now(), passed(waited));
-            let mut blocks = 0;
-            while blocks < 50 || (cfg!(debug_assertions) && passed(waited) < before + 5 && start.elapsed() < Duration::from_secs(60)) {
-                let arena = space.arena(Growth::MICRO).unwrap_or_else(|error| panic!("arena {blocks}: {error}"));
-                let block = arena.allocate(layout(BYTES, 8)).unwrap_or_else(|error| panic!("block {blocks}: {error}"));
+            for nth in 0..50 {
+                let arena = space.arena(Growth::MICRO).unwrap_or_else(|error| panic!("arena {nth}: {error}"));
+                let block = arena.allocate(layout(BYTES, 8)).unwrap_or_else(|error| panic!("block {nth}: {error}"));
                 // SAFETY: the block has this size.
                 unsafe { block.write_bytes(1, BYTES) };
-                blocks += 1;
                 drop(arena);
                 // Until the other thread has claimed the block, and no longer: the pages are on their way then.
                 while space.idle_bytes() > BYTES / 2 {
                     std::thread::yield_now();
                 }
             }
-            passed(waited) - before
         });
-        let waits = asking.join();
+        let asked = asking.join();
         done.store(true, Ordering::Relaxed);
-        assert!(waits.expect("no block is refused") > 0 || !cfg!(debug_assertions), "nobody had to wait");
+        asked.expect("no block is refused");
+    });
+    is_empty(&space);
+}
+
+/// The other thread is held where it has claimed the pages and not given them back yet, until the request has found that out.
+#[test]
+#[cfg(not(miri))]
+fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
+    let waited = "at the commit limit or out of addresses: what another thread gives back is waited for";
+    let space = with_room_for_one();
+    let allocate = |space: &Space| {
+        space.arena(Growth::MICRO).unwrap().allocate(layout(BYTES, 8)).expect("it is not refused");
+    };
+    allocate(&space);
+    assert!(space.idle_bytes() > BYTES);
+    let (claims, is_claimed) = channel();
+    let (waits, is_waited_for) = channel::<()>();
+    std::thread::scope(|scope| {
+        let giving = space.clone();
+        scope.spawn(move || {
+            let looked_at = giving.clone();
+            marks::whenever("idle memory is being given back", move || {
+                if looked_at.idle_bytes() < BYTES / 2 {
+                    let _ = claims.send(());
+                    // No sender is left when the request has been served.
+                    let _ = is_waited_for.recv();
+                }
+            });
+            giving.trim().unwrap();
+        });
+        // Without debug assertions nobody is held, and there is no sender.
+        let _ = is_claimed.recv();
+        let asking = scope.spawn(|| {
+            marks::whenever(waited, move || {
+                let _ = waits.send(());
+            });
+            allocate(&space);
+            passed(waited)
+        });
+        assert!(asking.join().unwrap() > 0 || !cfg!(debug_assertions), "nobody had to wait");
     });
     is_empty(&space);
 }
