@@ -179,16 +179,16 @@ mod tests {
 
     #[test]
     fn a_report_is_read_and_the_environment_is_clean() {
-        let report = ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 20);
+        let report = ask(r#"cat >/dev/null; [ -z "$HOME" ] && echo "{\"canary\":{\"ns\":$KNOB}}""#, 600);
         assert_eq!(report, Ok(CellReport::Canary { ns: 3 }));
     }
 
     #[test]
     fn failures_are_said_in_words() {
-        assert_eq!(ask("kill -SEGV $$", 20).unwrap_err(), "it was ended by SIGSEGV (invalid memory reference)");
-        assert_eq!(ask("echo boom >&2; exit 3", 20).unwrap_err(), "it ended with status 3: boom");
-        assert_eq!(ask(r#"echo '{"failed":{"reason":"NULL"}}'; exit 1"#, 20).unwrap_err(), "NULL");
-        assert_eq!(ask("exit 0", 20).unwrap_err(), "it gave no report");
+        assert_eq!(ask("kill -SEGV $$", 600).unwrap_err(), "it was ended by SIGSEGV (invalid memory reference)");
+        assert_eq!(ask("echo boom >&2; exit 3", 600).unwrap_err(), "it ended with status 3: boom");
+        assert_eq!(ask(r#"echo '{"failed":{"reason":"NULL"}}'; exit 1"#, 600).unwrap_err(), "NULL");
+        assert_eq!(ask("exit 0", 600).unwrap_err(), "it gave no report");
         assert_eq!(ask("exec sleep 30", 0).unwrap_err(), "it did not end within 0 s");
     }
 }

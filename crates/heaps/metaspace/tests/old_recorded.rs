@@ -112,11 +112,10 @@ fn jar(folder: &Path) -> PathBuf {
 #[test]
 fn a_jdk_11_run_now_decides_alike() {
     let Some(java_home) = jdk_11() else { return };
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("jdk11");
-    std::fs::create_dir_all(&folder).unwrap();
-    let jar = jar(&folder);
+    let folder = tempfile::tempdir().unwrap();
+    let jar = jar(folder.path());
     for program in ["Churn", "Redefine"] {
-        let comparison = as_the_jvm(&recorded_now(&java_home, &folder, &jar, program), BUNCH_BYTES);
+        let comparison = as_the_jvm(&recorded_now(&java_home, folder.path(), &jar, program), BUNCH_BYTES);
         assert!(comparison.chunks > 500 && comparison.moments.len() > 3, "{program}: {} chunks", comparison.chunks);
     }
 }
