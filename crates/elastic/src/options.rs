@@ -44,7 +44,7 @@ impl Default for Reclaim {
 /// allocation takes the checked one, which keeps its books apart from the blocks, so that no overrun misleads it; off, they cost
 /// nothing.
 ///
-/// What they find panics, and names the block: where a block is given back (overrun, or given back twice, or as one of another size), where its
+/// What they find panics, and names the block with the size that was asked for: where a block is given back (overrun, or given back twice, or as one of another size, be it by a byte), where its
 /// memory is used again, and where the arena is reset or dies. An arena that dies so keeps its memory for good, to be looked at.
 /// [`Arena::check`](crate::Arena::check) looks at any time and returns what it finds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -25,6 +25,15 @@ pub struct Block {
     pub alive: bool,
 }
 
+/// Memory that holds poison: all of a block that is gone, or what later blocks left of it.
+#[derive(Clone, Copy, Debug)]
+struct Poisoned {
+    length: usize,
+    /// Where the block began, and what was asked for.
+    address: usize,
+    bytes: usize,
+}
+
 /// Of one arena.
 #[derive(Debug, Default)]
 pub struct Book {
@@ -34,7 +43,7 @@ pub struct Book {
     /// What the next block may be cut from: bytes and address.
     free: BTreeSet<(usize, usize)>,
     /// Ranges that hold poison and nothing else, by address: they do not overlap each other, nor any live block.
-    poisoned: BTreeMap<usize, usize>,
+    poisoned: BTreeMap<usize, Poisoned>,
     /// Offsets of guard pages.
     pub guards: Vec<usize>,
 }
@@ -98,17 +107,17 @@ impl Book {
 
     /// A block begins; of its memory nothing counts as poisoned any more. Refused, with nothing changed, where that was written to.
     pub fn begin(&mut self, address: usize, block: Block, bytes: &impl Bytes) -> Result<(), Overwritten> {
-        let before = self.poisoned.range(..address).next_back().filter(|(start, length)| **start + **length > address);
+        let before = self.poisoned.range(..address).next_back().filter(|(start, poisoned)| **start + poisoned.length > address);
         let first = before.map_or(address, |(start, _)| *start);
-        let touched: Vec<(usize, usize)> = self.poisoned.range(first..block.limit).map(|(start, length)| (*start, *length)).collect();
-        for (start, length) in &touched {
-            intact(*start, *length, bytes)?;
+        let touched: Vec<(usize, Poisoned)> = self.poisoned.range(first..block.limit).map(|(start, was)| (*start, *was)).collect();
+        for (start, poisoned) in &touched {
+            intact(*start, poisoned, bytes)?;
         }
-        for (start, length) in touched {
+        for (start, poisoned) in touched {
             self.poisoned.remove(&start);
-            for rest in [start..address, block.limit..start + length] {
+            for rest in [start..address, block.limit..start + poisoned.length] {
                 if !rest.is_empty() {
-                    self.poisoned.insert(rest.start, rest.len());
+                    self.poisoned.insert(rest.start, Poisoned { length: rest.len(), ..poisoned });
                 }
             }
         }
@@ -125,10 +134,10 @@ impl Book {
         }
     }
 
-    /// Fills memory that nobody has with poison, to be looked at until a block begins there.
-    pub fn poison(&mut self, range: Range<usize>, bytes: &impl Bytes) {
-        bytes.poison(range.clone());
-        self.poisoned.insert(range.start, range.len());
+    /// Fills the memory of a block that is gone with poison, to be looked at until a block begins there.
+    pub fn poison(&mut self, address: usize, block: Block, bytes: &impl Bytes) {
+        bytes.poison(address..block.limit);
+        self.poisoned.insert(address, Poisoned { length: block.limit - address, address, bytes: block.bytes });
     }
 
     /// Looks at canaries, where there are any, and at all poison.
@@ -139,7 +148,7 @@ impl Book {
                 check_canary(*address, block, bytes)?;
             }
         }
-        self.poisoned.iter().try_for_each(|(start, length)| intact(*start, *length, bytes))
+        self.poisoned.iter().try_for_each(|(start, poisoned)| intact(*start, poisoned, bytes))
     }
 
     /// All blocks end, and the chunks' memory is free; without `poisoned` nothing of it is remembered as filled.
@@ -164,12 +173,14 @@ pub fn check_canary(address: usize, block: &Block, bytes: &impl Bytes) -> Result
     Ok(())
 }
 
-fn intact(address: usize, length: usize, bytes: &impl Bytes) -> Result<(), Overwritten> {
+fn intact(start: usize, poisoned: &Poisoned, bytes: &impl Bytes) -> Result<(), Overwritten> {
+    let Poisoned { length, address, bytes: asked_bytes } = *poisoned;
     // Piece by piece, which is a comparison of memory; byte by byte takes a hundred times as long where nothing is optimized.
-    let pieces = bytes.read(address..address + length).chunks(POISONED.len());
+    let pieces = bytes.read(start..start + length).chunks(POISONED.len());
     for (nth, piece) in pieces.enumerate().filter(|(_, piece)| **piece != POISONED[..piece.len()]) {
         if let Some((at, found)) = piece.iter().enumerate().find(|(_, found)| **found != POISON) {
-            return Err(Overwritten::AfterFree { address, bytes: length, offset: nth * POISONED.len() + at, found: *found });
+            let offset = start - address + nth * POISONED.len() + at;
+            return Err(Overwritten::AfterFree { address, bytes: asked_bytes, offset, found: *found });
         }
     }
     Ok(())

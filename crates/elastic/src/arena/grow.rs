@@ -480,13 +480,15 @@ impl Arena {
         from_free.or_else(|| self.bump(self.true_floor(&self.chunk(head.current.get())), BINS_BYTES, WORD))
     }
 
+    /// Debugging aids want the size as it was asked for; without them it is rounded to words here.
+    ///
     /// # Safety
-    /// As for [`Arena::deallocate`]; `size` is rounded to words.
+    /// As for [`Arena::deallocate`], with a block of `bytes`.
     #[cold]
-    pub(super) unsafe fn deallocate_slowly(&self, block: NonNull<u8>, size: usize) {
-        let head = self.head();
+    pub(super) unsafe fn deallocate_slowly(&self, block: NonNull<u8>, bytes: usize) {
+        let (head, size) = (self.head(), round_up(bytes));
         if head.debug() {
-            return self.deallocate_checked(block, size);
+            return self.deallocate_checked(block, bytes);
         }
         if size == 0 {
             return;

@@ -40,11 +40,12 @@ pub enum Overwritten {
     /// To a block that had been given back, or had ended with a reset.
     #[error("the freed block of {bytes} bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found {found:#04x}")]
     AfterFree {
-        /// Where the freed block begins, or what is left of it.
+        /// Where the freed block began.
         address: usize,
-        /// Its size, with what lay behind it for canaries and alignment.
+        /// What had been asked for.
         bytes: usize,
-        /// The first changed byte, counted from there.
+        /// The first changed byte, counted from the block's beginning; behind its end where it lies in what the block had for canaries and
+        /// alignment.
         offset: usize,
         /// What is there.
         found: u8,
@@ -112,7 +113,7 @@ impl Arena {
         unsafe { &self.head.cast::<Checked>().as_ref().book }
     }
 
-    /// A block of exactly this layout.
+    /// A block of this layout, of which the book keeps the size to the byte.
     ///
     /// # Panics
     /// Where the memory for it had been given back and was written to since.
@@ -182,19 +183,19 @@ impl Arena {
     /// Ends a block, after a look behind it.
     ///
     /// # Panics
-    /// Where it was overrun, was given back before, or has another size.
-    pub(super) fn deallocate_checked(&self, block: NonNull<u8>, size: usize) {
+    /// Where it was overrun, was given back before, or has another size, be it by a byte.
+    pub(super) fn deallocate_checked(&self, block: NonNull<u8>, bytes: usize) {
         let (shared, debug) = (self.shared(), self.shared().options.debug);
-        if size == 0 {
+        if bytes == 0 {
             return;
         }
         let address = block.addr().get();
         let mut book = self.book().borrow_mut();
         let found = book.block(address).unwrap_or_else(|| {
-            panic!("the block of {size} bytes at {address:#x} is given back, but the arena has none there: was it given back before?")
+            panic!("the block of {bytes} bytes at {address:#x} is given back, but the arena has none there: was it given back before?")
         });
         assert!(found.alive, "the block of {} bytes at {address:#x} was given back twice", found.bytes);
-        assert!(round_up(found.bytes) == size, "the block of {} bytes at {address:#x} is given back as one of {size}", found.bytes);
+        assert!(found.bytes == bytes, "the block of {} bytes at {address:#x} is given back as one of {bytes}", found.bytes);
         if debug.canaries
             && let Err(overwritten) = check_canary(address, &found, shared)
         {
@@ -203,7 +204,7 @@ impl Arena {
         let reused = !debug.no_reuse && !debug.guard_pages;
         book.end(address, reused);
         if debug.poison {
-            book.poison(address..found.limit, shared);
+            book.poison(address, found, shared);
         }
         if reused {
             book.put_free(address..found.limit);
@@ -217,7 +218,7 @@ impl Arena {
         book.check(debug.canaries, shared)?;
         if debug.poison {
             let live: Vec<(usize, Block)> = book.live().collect();
-            live.into_iter().for_each(|(address, block)| book.poison(address..block.limit, shared));
+            live.into_iter().for_each(|(address, block)| book.poison(address, block, shared));
         }
         for offset in book.guards.drain(..) {
             // SAFETY: it is a guard page of a chunk of this arena, which nobody touches.

@@ -133,7 +133,7 @@ impl Arena {
             head.cursor.set(block.as_ptr().wrapping_add(size));
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.deallocate_slowly(block, size) };
+            unsafe { self.deallocate_slowly(block, layout.size()) };
         }
     }
 

@@ -61,6 +61,51 @@ fn a_canary_that_was_overwritten_is_found_and_named() {
 }
 
 #[test]
+fn every_byte_beyond_every_size_is_looked_at_and_none_within() {
+    for bytes in 1..=33 {
+        let (_space, arena) = arena(CANARIES);
+        let block = arena.allocate(layout(bytes, 8)).unwrap();
+        let beyond = (bytes + 1).next_multiple_of(8).max(bytes + 8) - bytes;
+        for offset in bytes..bytes + beyond {
+            let canary = read(block, offset);
+            write(block, offset, &[!canary]);
+            let expected = Overwritten::BeyondEnd { address: block.addr().get(), bytes, offset, expected: canary, found: !canary };
+            assert_eq!(arena.check(), Err(expected), "{bytes} bytes, offset {offset}");
+            write(block, offset, &[canary]);
+        }
+        write(block, 0, &vec![0x55; bytes]);
+        arena.check().unwrap();
+    }
+}
+
+#[test]
+fn sizes_that_round_to_the_same_words_are_told_apart() {
+    for debug in [CANARIES, POISON, Debug { no_reuse: true, ..Debug::default() }] {
+        let (_space, arena) = arena(debug);
+        let block = arena.allocate(layout(13, 8)).unwrap();
+        let address = block.addr().get();
+        for wrong in [9, 12, 14, 16] {
+            let message = panics(|| free(&arena, block, wrong));
+            assert_eq!(message, format!("the block of 13 bytes at {address:#x} is given back as one of {wrong}"));
+        }
+        free(&arena, block, 13);
+        assert!(panics(|| free(&arena, block, 13)).contains("the block of 13 bytes"));
+    }
+    let (_space, arena) = arena(POISON);
+    let block = arena.allocate(layout(13, 8)).unwrap();
+    free(&arena, block, 13);
+    let address = block.addr().get();
+    for offset in [0, 12, 13, 15] {
+        write(block, offset, &[1]);
+        let found = arena.check().unwrap_err();
+        assert_eq!(found, Overwritten::AfterFree { address, bytes: 13, offset, found: 1 });
+        let named = format!("the freed block of 13 bytes at {address:#x} was written to: expected 0xf5 at offset {offset}, found 0x01");
+        assert_eq!(found.to_string(), named);
+        write(block, offset, &[0xf5]);
+    }
+}
+
+#[test]
 fn an_arena_that_dies_looks_at_its_canaries() {
     let (space, arena) = arena(CANARIES);
     let block = arena.allocate(layout(24, 8)).unwrap();
@@ -232,7 +277,7 @@ fn a_part_of_a_freed_block_that_is_used_again_is_looked_at_no_more_and_the_rest_
     write(upper, 0, &[1; 24]);
     arena.check().unwrap();
     write(block, 39, &[9]);
-    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address: block.addr().get(), bytes: 40, offset: 39, found: 9 }));
+    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address: block.addr().get(), bytes: 64, offset: 39, found: 9 }));
     write(block, 39, &[0xf5]);
     arena.check().unwrap();
 }
@@ -251,7 +296,9 @@ fn what_an_aligned_block_leaves_on_both_sides_of_a_freed_one_is_still_looked_at(
     for offset in [0, at - start - 1, at + 8 - start, 303] {
         write(block, offset, &[9]);
         assert!(
-            matches!(arena.check(), Err(Overwritten::AfterFree { address, offset: inside, found: 9, .. }) if address + inside == start + offset)
+            arena.check() == Err(Overwritten::AfterFree { address: start, bytes: 304, offset, found: 9 }),
+            "the whole block is named: {:?}",
+            arena.check()
         );
         write(block, offset, &[0xf5]);
     }
@@ -362,6 +409,6 @@ fn what_alignment_leaves_before_a_guard_page_has_canaries() {
     // SAFETY: it lives; with guard pages it stays readable.
     unsafe { arena.deallocate(block, layout(20, 16)) };
     write(block, 3, &[0x33]);
-    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address, bytes: 32, offset: 3, found: 0x33 }));
+    assert_eq!(arena.check(), Err(Overwritten::AfterFree { address, bytes: 20, offset: 3, found: 0x33 }));
     write(block, 3, &[0xf5]);
 }
