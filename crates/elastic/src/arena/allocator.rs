@@ -1,4 +1,7 @@
 //! `allocator_api2::Allocator` for `&Arena`, so that collections live in an arena: the crate's `Vec` and `Box`, hashbrown's maps.
+//!
+//! Arenas fill downwards, so that a block has its neighbour of before above it and what is free below: unlike in an arena that fills upwards, the
+//! last block cannot become longer where it is. What that costs is a copy of its bytes; it leaves no hole.
 
 use super::alone::ALONE_BYTES;
 use super::{Arena, round_up};
@@ -25,6 +28,30 @@ unsafe impl Allocator for &Arena {
         unsafe { Arena::deallocate(self, block, layout) }
     }
 
+    /// The block with more bytes, perhaps elsewhere, and then nothing may point into the old place:
+    ///
+    /// - It stays where the rounding to whole words has room for the new size, and its address is aligned as asked.
+    /// - The last block allocated moves down by what is missing, if the arena's window has room: its bytes are copied, no hole is left.
+    /// - Any other block gets a new place; the old one is given back, for reuse by the arena.
+    /// - With debugging aids it always gets a new place.
+    ///
+    /// ```
+    /// use allocator_api2::alloc::{Allocator, Layout};
+    /// use heaplab_elastic::{Growth, Space};
+    /// let space = Space::default();
+    /// let arena = &space.arena(Growth::STANDARD)?;
+    /// let bytes = |size| Layout::from_size_align(size, 1).unwrap();
+    /// let first = arena.allocate(bytes(13))?;
+    /// let last = arena.allocate(bytes(16))?;
+    /// // SAFETY: each block lives, with the size given, until it is grown.
+    /// unsafe {
+    ///     assert_eq!((&arena).grow(first, bytes(13), bytes(16)).unwrap().cast(), first, "16 bytes were there");
+    ///     let longer = (&arena).grow(last, bytes(16), bytes(40)).unwrap().cast::<u8>();
+    ///     assert_eq!(longer.addr().get(), last.addr().get() - 24, "the last block begins lower");
+    ///     assert_ne!((&arena).grow(first, bytes(16), bytes(17)).unwrap().cast(), first, "another one is copied");
+    /// }
+    /// # Ok::<(), heaplab_elastic::Error>(())
+    /// ```
     unsafe fn grow(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let head = self.head();
         let fits = round_up(new.size()) == round_up(old.size()) && block.addr().get().is_multiple_of(new.align());
@@ -54,6 +81,8 @@ unsafe impl Allocator for &Arena {
         }
     }
 
+    /// The block with fewer bytes, where it is; elsewhere only where its address is not aligned as asked, where no byte is left, and with
+    /// debugging aids. What is cut off is given back.
     unsafe fn shrink(&self, block: NonNull<u8>, old: Layout, new: Layout) -> Result<NonNull<[u8]>, AllocError> {
         let (before, after) = (round_up(old.size()), round_up(new.size()));
         let stays = block.addr().get().is_multiple_of(new.align()) && !self.head().debug();
