@@ -1,7 +1,7 @@
 //! `heaplab export` and `heaplab symbolize` as a user meets them: files, exit codes, messages.
 
 use heaplab_trace::{
-    Event, EventSink, Op,
+    Event, EventSink, EventSource, Op,
     bundle::{Bundle, BundleWriter, Meta},
     tables::{Arena, Frame, Mark, Module, Process, StackNode, Tables, Thread},
 };
@@ -208,4 +208,58 @@ fn an_import_says_what_it_read_and_makes_up_no_time() {
     assert_eq!(out.status.code(), Some(1));
     assert!(text(&out.stderr).starts_with("heaplab: trace.txt: line 1: "), "{}", text(&out.stderr));
     assert!(!folder.path().join("huge.heaplab").exists());
+}
+
+/// A bundle of this trace, which lies in the folder.
+fn imported(folder: &Path, name: &str) -> Output {
+    heaplab(folder, &["import", &format!("{name}.trace"), "-o", &format!("{name}.heaplab")])
+}
+
+#[test]
+fn a_metaspaces_workload_goes_out_and_comes_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let trace =
+        "#metaspace-trace 1 dt_us op args\n5 b 0 n 0\n0 b 1 c 0\n2 b 2 m 1\n0 a 2 10 7\n1 a 0 3 -1\n0 x 1 99\n1 d 2 10 0\n0 k 2\n3 p\n";
+    let kinds = "arena,clms,space,kind\n0,0,n,boot\n1,0,c,boot\n2,1,n,hidden\n";
+    fs::write(at("one.trace"), trace).unwrap();
+    fs::write(at("one.arenas.csv"), kinds).unwrap();
+    assert!(imported(folder.path(), "one").status.success());
+    let export = |more: &[&str]| heaplab(folder.path(), &[&["export", "one.heaplab", "--format", "metaspace-trace"], more].concat());
+    let output = export(&["-o", "two.trace"]);
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", text(&output.stderr));
+    // What the table says of an arena is not said in the trace, too.
+    assert_eq!(fs::read_to_string(at("two.trace")).unwrap(), trace.replace("b 2 m 1", "b 2 n 1"));
+    assert_eq!(fs::read_to_string(at("two.arenas.csv")).unwrap(), kinds);
+    assert!(imported(folder.path(), "two").status.success());
+    let read = |name: &str| {
+        let bundle = Bundle::open(&at(name)).unwrap();
+        let mut events: Vec<Event> = Vec::new();
+        let mut all = bundle.events(heaplab_trace::bundle::Selection::default()).unwrap();
+        all.for_each(|event| EventSink::push(&mut events, event)).unwrap();
+        (events, bundle.tables().arenas.clone(), bundle.tables().frames.clone())
+    };
+    assert_eq!(read("two.heaplab"), read("one.heaplab"));
+    let output = export(&["-o", "-"]);
+    assert!(text(&output.stderr).contains("kinds of loaders are left out"), "{}", text(&output.stderr));
+    assert!(text(&output.stdout).ends_with("3 p\n"));
+    for (more, expected) in [(["--at", "end"], "the whole workload"), (["--weight", "allocated-bytes"], "the whole workload")] {
+        let output = export(&[&["-o", "bad.trace"][..], &more].concat());
+        assert!(output.status.code() == Some(2) && text(&output.stderr).contains(expected), "{}", text(&output.stderr));
+    }
+    let of_malloc = |process: &str| {
+        let output =
+            heaplab(folder.path(), &["export", "two.heaplab", "--process", process, "--format", "metaspace-trace", "-o", "bad.trace"]);
+        (output.status.code(), text(&output.stderr))
+    };
+    fs::remove_dir_all(at("two.heaplab")).unwrap();
+    bundle(folder.path());
+    let (code, said) = of_malloc("large");
+    assert!(
+        code == Some(1) && said.contains("event 1: expected an arena that was born") && said.contains("only the workload of a metaspace"),
+        "{said}"
+    );
+    let (code, said) = of_malloc("all");
+    assert!(code == Some(2) && said.contains("of one process"), "{said}");
+    assert!(!at("bad.trace").exists() && !at("bad.arenas.csv").exists());
 }

@@ -1,11 +1,13 @@
-//! `heaplab export`: write a profile for another tool.
+//! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
 use crate::{choose, output};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{About, Detail, Export, Format, HeapSnapshot, LiveBlocks, Moment, Weight};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
-use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
+use heaplab_trace::import::metaspace_trace::Writer;
+use heaplab_trace::{EventSink, EventSource};
 use std::{
     io::{IsTerminal, stdout},
     path::{Path, PathBuf},
@@ -20,14 +22,20 @@ Examples:
   heaplab export app.heaplab --format dhat -o app.json            # open it in valgrind's dh_view.html
   heaplab export app.heaplab --format collapsed --at loaded -o - | flamegraph.pl > app.svg
   heaplab export app.heaplab --format heapsnapshot -o app.heapsnapshot   # load it in DevTools' Memory panel
+  heaplab export jvm.heaplab --format metaspace-trace -o jvm.trace    # heaplab import jvm.trace -o again.heaplab
 
-Every format but the last two shows what was in use at the moment --at, and what was allocated over the whole
+Every format but the last three shows what was in use at the moment --at, and what was allocated over the whole
 run; dhat holds the peak and the end both. Sums are those of `heaplab report`.
 
 heapsnapshot holds what was live at the moment, block by block: a node each, of the bytes asked for, retained by
 the innermost frame of its stack, that by its caller, and so on, so that the retained size of a frame is what is
 live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
-`heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.";
+`heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.
+
+metaspace-trace is no profile: it is the workload of one JVM's metaspace as text, a line an event, for
+bundles of record --jvm-metaspace and of imports. Kinds of loaders go to X.arenas.csv beside X.trace,
+where import looks for them. Addresses, threads, names of loaders, chunks and marks other than purges
+have no place in it.";
 
 /// Arguments of `heaplab export`.
 #[derive(Debug, clap::Args)]
@@ -68,6 +76,8 @@ enum FormatName {
     Dhat,
     /// Each live block, for Chrome DevTools' Memory panel and `heaplab snapshot`
     Heapsnapshot,
+    /// The workload of a metaspace as text (#metaspace-trace 1)
+    MetaspaceTrace,
 }
 
 /// The weights, as they are called on the command line.
@@ -85,6 +95,9 @@ enum WeightName {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    if args.format == FormatName::MetaspaceTrace {
+        return workload(&args);
+    }
     let format = format(&args);
     let misused = match format {
         Some(Format::Pprof) if args.output == Path::new("-") && stdout().is_terminal() => {
@@ -169,7 +182,36 @@ fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: cho
     Ok(ExitCode::SUCCESS)
 }
 
-/// The profile's format; `None`: a heap snapshot, which is no profile.
+/// Writes the workload itself.
+fn workload(args: &Args) -> Result<ExitCode> {
+    if args.at != "peak" || args.weight != WeightName::InUseBytes {
+        misasked!("--at and --weight are for profiles; a metaspace trace is the whole workload");
+    }
+    let bundle = choose::open(&args.bundle)?;
+    let selection = choose::process(&bundle, args.process.as_deref())?;
+    if selection.process.is_none() && bundle.tables().processes.len() > 1 {
+        misasked!("a metaspace trace is of one process: name one with --process, or leave it out for the one with the largest peak");
+    }
+    let source = bundle.path().join(EVENTS_FILE);
+    let mut written = None;
+    output::write(&args.output, false, |out| {
+        let mut writer = Writer::new(out, args.output.clone(), source.clone(), bundle.tables(), selection.process)?;
+        bundle.events(Selection::default())?.for_each(|event| writer.push(event))?;
+        written = Some(writer.finish()?.1);
+        Ok(())
+    })?;
+    let Some(written) = written else { return Ok(ExitCode::FAILURE) };
+    match args.output.to_string_lossy().strip_suffix(".trace") {
+        Some(stem) => output::write(Path::new(&format!("{stem}.arenas.csv")), false, |out| Ok(out.write_all(written.kinds.as_bytes())?))?,
+        None => eprintln!("heaplab: kinds of loaders are left out: a table of them is written beside a file that is called X.trace"),
+    }
+    if written.marks_left_out > 0 {
+        eprintln!("heaplab: {} marks are left out: the format has none but purges", written.marks_left_out);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The profile's format; `None`: a heap snapshot or the workload, which are no profiles.
 fn format(args: &Args) -> Option<Format> {
     let weight = match args.weight {
         WeightName::InUseBytes => Weight::InUseBytes,
@@ -183,7 +225,7 @@ fn format(args: &Args) -> Option<Format> {
         FormatName::Collapsed => Some(Format::Collapsed(weight)),
         FormatName::Firefox => Some(Format::Firefox),
         FormatName::Dhat => Some(Format::Dhat),
-        FormatName::Heapsnapshot => None,
+        FormatName::Heapsnapshot | FormatName::MetaspaceTrace => None,
     }
 }
 

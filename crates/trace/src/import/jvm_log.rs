@@ -18,8 +18,8 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-pub(super) use state::type_name;
 pub use state::{Counts, Importer, NamedMoment};
+pub(super) use state::{type_name, type_number};
 
 use super::lines::Lines;
 use super::{Imported, Options};

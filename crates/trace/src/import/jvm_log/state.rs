@@ -6,7 +6,7 @@ mod gaps;
 mod jvm;
 mod stacks;
 
-pub use stacks::type_name;
+pub use stacks::{type_name, type_number};
 
 use super::message::{ArenaMessage, Message, parse};
 use crate::bundle::Meta;

@@ -62,6 +62,12 @@ impl Importer {
     }
 }
 
+/// The type of metadata of this name.
+pub fn type_number(name: &str) -> Option<u64> {
+    let known = TYPES.iter().position(|known| *known == name).map(|number| number as u64);
+    known.or_else(|| name.strip_prefix("metadata type ")?.parse().ok())
+}
+
 /// The name of a type of metadata.
 pub fn type_name(number: u64) -> String {
     match usize::try_from(number).ok().and_then(|number| TYPES.get(number)) {
