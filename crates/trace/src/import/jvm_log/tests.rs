@@ -516,3 +516,37 @@ fn where_lines_are_missing_is_said() {
     let said = &done.meta.losses[0];
     assert!(said.contains("noticed 3 times, the first time at line 8; at the least 1 block, 10 words, 1 chunk, 1 damaged line"), "{said}");
 }
+
+/// Holes of which only one later line tells: each is noticed where it is certain, and not where the JVM writes so.
+#[test]
+fn holes_that_one_line_gives_away_are_noticed() {
+    let of = |what: &str| format!("Arena @0xa0 (non-class sm): {what}");
+    let told = |block: &str| format!("Metaspace::allocate: type 7 return {block}.");
+    let chunk = |what: &str| format!("ChkMgr @0x1 (non-class-space): {what} chunk @0x3, u, base 0x4000000, level lv12.");
+    let (born, asked, free) = (of(": born."), of("requested 10 words."), of("taken from fbl (now: 0, 0)."));
+    let (given, began) = (of("returning 0x4000100."), String::from(" - commit_granule_bytes: 65536."));
+    let once = vec![born.clone(), asked.clone(), free.clone(), told("0x4000000")];
+    let other = |line: &str| format!("#{line}");
+    let vm = vec![other(&asked), other(&free), other(&asked), other(&given)];
+    let cases: [(&str, Vec<String>, Option<&str>); 8] = [
+        ("nothing is missing", [once.clone(), vec![asked.clone(), given.clone(), told("0x4000100")]].concat(), None),
+        (
+            "where a free block lies",
+            [once.clone(), vec![asked.clone(), free.clone(), asked.clone()]].concat(),
+            Some("line 7; at the least 1 block"),
+        ),
+        ("what the VM thread asks for", [once.clone(), vm].concat(), None),
+        ("who asked for a free block", [once.clone(), vec![free.clone()]].concat(), Some("line 5; at the least 1 block")),
+        ("who was told", [once.clone(), vec![asked.clone(), given.clone(), asked.clone()]].concat(), Some("noticed at line 7")),
+        ("what came back", [once.clone(), vec![chunk("handing out"), chunk("handing out")]].concat(), Some("noticed at line 6")),
+        ("what was handed out", [vec![began], once.clone(), vec![chunk(": returning")]].concat(), Some("noticed at line 6")),
+        ("the beginning, which is known", [once, vec![chunk(": returning")]].concat(), None),
+    ];
+    for (name, lines, expected) in cases {
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        let (_, done) = imported(log(&lines).as_bytes(), true).unwrap();
+        let said = done.meta.losses.iter().find(|loss| loss.contains("missing between")).cloned().unwrap_or_default();
+        assert_eq!(done.meta.gaps, expected.is_some(), "{name}: {said}");
+        assert!(said.contains(expected.unwrap_or("")), "{name}: {said}");
+    }
+}

@@ -53,9 +53,7 @@ impl Importer {
                 Ok(())
             }
             ArenaMessage::FromFreeBlocks => {
-                if let Some(request) = self.thread(at).request.as_mut() {
-                    request.from_free_blocks = true;
-                }
+                self.from_free_blocks(address, at);
                 Ok(())
             }
             ArenaMessage::Failed => match self.jvm.take_request(at.tid, None) {
@@ -189,6 +187,7 @@ impl Importer {
 
     /// The JVM got its block: what this thread asked for, or, after a collection that makes room for it, what the VM thread did.
     pub(super) fn returned(&mut self, metadata_type: u64, address: u64, at: &At, sink: &mut impl EventSink) -> Result<(), TraceError> {
+        self.thread(at).told = true;
         let own = self.jvm.take_request(at.tid, Some(address));
         let others = |jvm: &mut Jvm| jvm.given.get(&address).copied().and_then(|tid| jvm.take_request(tid, Some(address)));
         let Some(request) = own.or_else(|| others(&mut self.jvm)) else {

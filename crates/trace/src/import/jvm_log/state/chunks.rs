@@ -19,10 +19,14 @@ impl Importer {
                 }
             }
             Message::ChunkOut { base, level } => {
+                self.chunk_out(base, at);
                 let arena = self.thread(at).request.map_or(0, |request| request.row);
                 self.chunk(ChunkOp::Take, base, chunk_bytes(level), arena);
             }
-            Message::ChunkBack { base, level } => self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0),
+            Message::ChunkBack { base, level } => {
+                self.chunk_back(base, at);
+                self.chunk(ChunkOp::Return, base, chunk_bytes(level), 0);
+            }
             Message::ChunkRefused { base, level } => self.chunk(ChunkOp::Refused, base, chunk_bytes(level), 0),
             Message::Enlarged { base, level } => {
                 let arena = self.thread(at).request.map_or(0, |request| request.row);

@@ -2,9 +2,14 @@
 //!
 //! After each block that it gives of a chunk, an arena says how many chunks it has and how many words of the current one are used
 //! (`after allocation:`), and where it dies, how many chunks it gave back. All of that follows from the lines before; where it does not, lines are
-//! missing. So are they where a block is given that nobody asked for, or where a thread asks twice. What is counted is the least that must have been there:
-//! blocks of chunks that were never used again, and chunks of an arena that still lives, are not noticed.
+//! missing. So are they where a block is given that nobody asked for, or where a thread asks twice; where a thread that is told of its blocks
+//! (`Metaspace::allocate`) was not told of one, of its chunk or of the free blocks; where free blocks serve what nobody asked for; where a chunk is handed out
+//! that is in use, or comes back that is not. What is counted is the least that must have been there.
 //! Arenas whose birth was not seen are not watched: of those it is known already that the beginning is missing.
+//!
+//! Not noticed, because no other line depends on it: a request with all of its lines that took a free block, or that took words of a chunk
+//! from which nothing was taken, and of which nothing was left over, afterwards; a block given back with nothing in its place later; a
+//! whole arena's life; the last chunks of arenas that live to the end of the log.
 
 use super::{At, Importer};
 
@@ -109,7 +114,38 @@ impl Importer {
     pub(super) fn unanswered(&mut self, at: &At) {
         let thread = self.thread(at);
         thread.gap = (0, 0);
-        if thread.request.is_some_and(|request| request.address.is_none() && !request.from_free_blocks) {
+        let Some(request) = thread.request else { return };
+        let what = match (request.address, request.from_free_blocks, thread.told) {
+            (None, false, _) => Gaps::default(),
+            // The block is lost: where it lies was in the line that is missing.
+            (None, true, true) => Gaps { blocks: 1, ..Gaps::default() },
+            (Some(_), _, true) => Gaps::default(),
+            // Of what the VM thread asks for after a collection, the thread is told for which it did so.
+            (_, _, false) => return,
+        };
+        self.gaps.note(at.number, what);
+    }
+
+    /// JDK 17: an arena will give one of its free blocks. Where nobody asked for it, that is missing; later JDKs name the block, which is noticed then.
+    pub(super) fn from_free_blocks(&mut self, arena: u64, at: &At) {
+        let explicit = self.jvm.explicit;
+        if let Some(request) = self.thread(at).request.as_mut() {
+            request.from_free_blocks = true;
+        } else if !explicit && self.jvm.arenas.get(&arena).is_some_and(|arena| arena.level.watched) {
+            self.gaps.note(at.number, Gaps { blocks: 1, ..Gaps::default() });
+        }
+    }
+
+    /// A chunk is handed out; where it is in use already, the line is missing with which it came back.
+    pub(super) fn chunk_out(&mut self, base: u64, at: &At) {
+        if !self.jvm.chunks_out.insert(base) {
+            self.gaps.note(at.number, Gaps::default());
+        }
+    }
+
+    /// A chunk comes back; where it was not in use, the line is missing with which it was handed out, or the beginning, which is known then.
+    pub(super) fn chunk_back(&mut self, base: u64, at: &At) {
+        if !self.jvm.chunks_out.remove(&base) && self.jvm.began {
             self.gaps.note(at.number, Gaps::default());
         }
     }

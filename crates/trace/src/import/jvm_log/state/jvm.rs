@@ -8,6 +8,8 @@ use super::{Importer, Map};
 use crate::ObjectId;
 use crate::import::jvm_log::kind::Possible;
 use crate::tables::{Process, Reclaim};
+use hashbrown::HashSet;
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 /// Most JVMs of one log; lines of later ones are passed over. A build tool starts hundreds.
 const JVMS_LIMIT: usize = 4096;
@@ -23,6 +25,8 @@ pub struct Jvm {
     pub given: Map<u64, u64>,
     /// Nodes of which it is not known yet which space they are of.
     pub nodes: Vec<(u64, u64)>,
+    /// Where the chunks begin that are in use.
+    pub chunks_out: HashSet<u64, Xxh3DefaultBuilder>,
     pub committed_bytes: u64,
     pub resident_bytes: u64,
     pub resident_anonymous_bytes: u64,
@@ -64,6 +68,8 @@ pub struct UnderWay {
     pub wastage: Option<u64>,
     /// Words of the current chunk that no known request explains, if the next line does not, and of how many blocks they are at least.
     pub gap: (u64, u64),
+    /// Lines say to this thread which blocks it got.
+    pub told: bool,
 }
 
 /// What was asked of an arena, and perhaps given.
