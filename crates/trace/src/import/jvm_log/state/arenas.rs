@@ -53,7 +53,7 @@ impl Importer {
                 Ok(())
             }
             ArenaMessage::FromFreeBlocks => {
-                self.from_free_blocks(address, at);
+                self.free_block_given(address, at);
                 Ok(())
             }
             ArenaMessage::Failed => match self.jvm.take_request(at.tid, None) {

@@ -127,7 +127,7 @@ impl Importer {
     }
 
     /// JDK 17: an arena will give one of its free blocks. Where nobody asked for it, that is missing; later JDKs name the block, which is noticed then.
-    pub(super) fn from_free_blocks(&mut self, arena: u64, at: &At) {
+    pub(super) fn free_block_given(&mut self, arena: u64, at: &At) {
         let explicit = self.jvm.explicit;
         if let Some(request) = self.thread(at).request.as_mut() {
             request.from_free_blocks = true;
