@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Largest process file that is read; what lies beyond is left out (the parser then says `damaged`).
 const PROCESS_FILE_BYTES_MAX: u64 = 256 << 20;
+/// What is read of a process file at first: all there is of a short process.
+const FIRST_BYTES: usize = 16 << 10;
 /// Rings of one image that are believed.
 pub const RINGS_MAX: u32 = 1 << 20;
 
@@ -38,8 +40,11 @@ pub fn ring_path(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> PathBuf {
 /// Reads the process file `key`.
 pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, ImageDamage>> {
     let file = File::open(process_path(spool, key))?;
-    let mut bytes = Vec::new();
-    io::Read::read_to_end(&mut io::Read::take(&file, PROCESS_FILE_BYTES_MAX), &mut bytes)?;
+    let mut bytes = Vec::with_capacity(FIRST_BYTES);
+    io::Read::read_to_end(&mut io::Read::take(&file, FIRST_BYTES as u64), &mut bytes)?;
+    // Most of the file is room for records that never came: reading it would take longer than the process ran.
+    let used_bytes = Image::used_bytes(&bytes).min(PROCESS_FILE_BYTES_MAX).saturating_sub(bytes.len() as u64);
+    io::Read::read_to_end(&mut io::Read::take(&file, used_bytes), &mut bytes)?;
     Ok(Image::parse(&bytes).map(|mut image| {
         // The name is what rings and notes refer to; a file that says otherwise is not believed.
         image.damaged |= (image.pid, image.seq) != key;

@@ -107,6 +107,13 @@ pub enum ImageDamage {
 }
 
 impl Image {
+    /// Bytes of the file in which something stands, as its header has it; 0 where it has none.
+    pub fn used_bytes(header: &[u8]) -> u64 {
+        let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
+        let records = field(offset_of!(ProcessHeader, records_used)).min(field(offset_of!(ProcessHeader, records_capacity)));
+        field(offset_of!(ProcessHeader, records_offset)).saturating_add(records)
+    }
+
     /// Reads a process file. What cannot be read of its records is left out and `damaged` set.
     pub fn parse(bytes: &[u8]) -> Result<Image, ImageDamage> {
         let whole = Bytes(bytes);

@@ -3,12 +3,24 @@
 //! Parsing is apart from reading. Everything may vanish between two reads; absence is an answer, never an error.
 
 use std::ffi::OsString;
-use std::fs;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::os::unix::ffi::OsStringExt;
 use std::path::PathBuf;
 
 /// Processor time, in ticks, within which a program's dynamic linker has long done its work.
 const BEGIN_TICKS: u64 = 10;
+
+/// The content of a file of the kernel, which states no size: with room for most of them, so that one read is enough.
+fn content(path: String) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::with_capacity(8 << 10);
+    File::open(path)?.read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+fn text(path: String) -> Option<String> {
+    String::from_utf8(content(path).ok()?).ok()
+}
 
 /// What `/proc/PID/stat` says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +53,7 @@ impl Stat {
 
     /// Of a living process.
     pub fn read(pid: u32) -> Option<Stat> {
-        let bytes = fs::read(format!("/proc/{pid}/stat")).ok()?;
+        let bytes = content(format!("/proc/{pid}/stat")).ok()?;
         Stat::parse(&String::from_utf8_lossy(&bytes))
     }
 
@@ -84,7 +96,7 @@ pub struct Memory {
 /// max(32, 2 a processor) pages for each processor, so that with two they may be 256 KiB off; exact figures (smaps_rollup) would stop the target for as long as
 /// its page tables take to walk.
 pub fn memory(pid: u32) -> Option<Memory> {
-    memory_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    memory_of(&text(format!("/proc/{pid}/status"))?)
 }
 
 fn memory_of(status: &str) -> Option<Memory> {
@@ -101,7 +113,7 @@ fn memory_of(status: &str) -> Option<Memory> {
 
 /// The user that the process acts as (its effective user id).
 pub fn user(pid: u32) -> Option<u32> {
-    user_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+    user_of(&text(format!("/proc/{pid}/status"))?)
 }
 
 fn user_of(status: &str) -> Option<u32> {
@@ -117,7 +129,7 @@ pub fn arguments(pid: u32) -> Vec<String> {
 
 /// The parent's pid; 0 where it cannot be told.
 pub fn parent(pid: u32) -> u32 {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let status = text(format!("/proc/{pid}/status")).unwrap_or_default();
     status.lines().find_map(|line| line.strip_prefix("PPid:")?.trim().parse().ok()).unwrap_or(0)
 }
 
@@ -128,7 +140,7 @@ pub fn executable(pid: u32) -> Option<PathBuf> {
 
 /// Whether a file whose path contains `part` is mapped in the process; `None` where that cannot be told.
 pub fn maps(pid: u32, part: &[u8]) -> Option<bool> {
-    let maps = fs::read(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
+    let maps = content(format!("/proc/{pid}/maps")).ok().filter(|maps| !maps.is_empty())?;
     Some(maps.windows(part.len()).any(|window| window == part))
 }
 

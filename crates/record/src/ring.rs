@@ -5,7 +5,7 @@
 
 use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
 use heaplab_recorder::layout::{self, Block, RingHeader};
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -78,6 +78,8 @@ impl Ring {
             return Ok(None);
         }
         let map = MmapOptions::new().len(bytes as usize).map_raw(&file)?;
+        // What the target has not come to is not wanted, and where the advice does nothing it costs time only.
+        let _ = map.advise(Advice::Random);
         let mut ring = Ring { map, areas: [Area { offset: 0, words: 1 }; 2] };
         if ring.atomic(offset_of!(RingHeader, magic)).load(Ordering::Acquire) == 0 {
             return Ok(None);

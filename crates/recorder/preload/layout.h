@@ -99,6 +99,7 @@ struct hl_control {
 /* hl_process.cut_reason */
 #define HL_CUT_DRAINER_DEAD 1u
 #define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
+#define HL_CUT_NO_SPACE 3u /* a ring's file, of which the beginning only has memory, could not have more: the disk is full */
 
 /* hl_process.architecture */
 #define HL_X86_64 1u

@@ -3,7 +3,8 @@
 #include "arch.h"
 
 #define RECORDS_CAPACITY (8u << 20)
-#define RECORDS_CHUNK (64u << 10)
+#define RECORDS_RESERVED_BYTES (64u << 10) /* where memory cannot be asked for as it is needed */
+#define RECORDS_CHUNK_BYTES (8u << 10)
 
 static void refuse(uint32_t step, long error)
 {
@@ -45,24 +46,30 @@ static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t nu
     return (int)sys(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0600, 0, 0);
 }
 
-/* Gives the open file its size, maps it for this process alone, and closes it. NULL where that fails; *error says why. */
-static void *map_file(int fd, uint64_t bytes, uint64_t reserve_bytes, long *error)
+/* Gives the open file its size, maps it for this process alone, puts memory behind its first bytes, and closes it. NULL where that fails;
+ * *error says why. */
+static void *map_file(int fd, uint64_t bytes, uint64_t first_bytes, long *error)
 {
-    long result = resize_file(fd, bytes);
-    if (!failed(result) && reserve_bytes) {
-        result = sys(SYS_fallocate, fd, 0, 0, (long)reserve_bytes, 0, 0);
-        if (result == -EOPNOTSUPP || result == -ENOSYS)
-            result = 0; /* populated below instead */
-    }
+    long result = resize_file(fd, bytes), map = result;
     if (!failed(result))
-        result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        result = map = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+    if (!failed(map)) {
+        advise_shared((void *)map, bytes);
+        result = populate_now((void *)map, first_bytes);
+        if (result == -EINVAL)
+            result = reserve_file(fd, RECORDS_RESERVED_BYTES);
+        else if (failed(result))
+            result = -ENOSPC;
+        if (failed(result))
+            sys(SYS_munmap, map, (long)bytes, 0, 0, 0, 0);
+    }
     sys(SYS_close, fd, 0, 0, 0, 0, 0);
     *error = result;
-    if (failed(result))
-        return NULL;
-    sys(SYS_madvise, result, (long)bytes, MADV_DONTFORK, 0, 0, 0);
-    return (void *)result;
+    return failed(result) ? NULL : (void *)map;
 }
+
+/* Of the records, what gets memory at a time. */
+static uint32_t records_chunk(void) { return RECORDS_CHUNK_BYTES > recorder.page ? RECORDS_CHUNK_BYTES : recorder.page; }
 
 /* Field 22 of /proc/self/stat, behind the last ')' (the name may hold any). */
 static uint64_t start_ticks(void)
@@ -98,8 +105,8 @@ static void record_append(struct hl_record *head, const void *payload, uint32_t 
     uint64_t used = p->file->records_used;
     uint8_t *area = (uint8_t *)p->file + p->file->records_offset;
     while (used + bytes > p->records_reserved && p->records_reserved < RECORDS_CAPACITY &&
-           populate(area + p->records_reserved, RECORDS_CHUNK))
-        p->records_reserved += RECORDS_CHUNK;
+           populate(area + p->records_reserved, records_chunk()))
+        p->records_reserved += records_chunk();
     if (used + bytes > p->records_reserved) {
         lose(HL_LOST_RECORDS_FULL);
     } else {
@@ -155,9 +162,9 @@ static bool process_begin(uint32_t began)
     if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, ticks))
         began = HL_BEGAN_EXEC;
     uint32_t header = recorder.page > sizeof(struct hl_process) ? recorder.page : (uint32_t)sizeof(struct hl_process);
-    struct hl_process *file = fd < 0 ? NULL : map_file(fd, header + RECORDS_CAPACITY, header + RECORDS_CHUNK, &error);
-    if (!file || !populate(file, header + RECORDS_CHUNK)) {
-        refuse(HL_STEP_PROCESS_FILE, file ? -ENOSPC : error);
+    struct hl_process *file = fd < 0 ? NULL : map_file(fd, header + RECORDS_CAPACITY, header + records_chunk(), &error);
+    if (!file) {
+        refuse(HL_STEP_PROCESS_FILE, error);
         return false;
     }
     file->version = HL_VERSION;
@@ -177,7 +184,7 @@ static bool process_begin(uint32_t began)
     file->records_capacity = RECORDS_CAPACITY;
     file->state = HL_PROCESS_RECORDING;
     p->file = file;
-    p->records_reserved = RECORDS_CHUNK;
+    p->records_reserved = records_chunk();
     record_identity();
     recorder.pid = pid;
     recorder.seq = seq;

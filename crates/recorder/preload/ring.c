@@ -27,6 +27,9 @@ static bool have_thread_key;
 #define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock */
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
+/* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
+#define RING_BYTES_FIRST (16u << 10)
+
 /* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
 #ifndef KNOWN_BITS
 #define KNOWN_BITS 14
@@ -51,18 +54,45 @@ static bool drainer_lives(void)
     return sys(SYS_kill, (long)recorder.control->drainer_pid, 0, 0, 0, 0, 0) != -ESRCH;
 }
 
+/* Up to where the thread may write: to what the drainer has not read, and on the first lap to what has memory behind it. */
+static uint64_t limit_now(const struct thread *t)
+{
+    uint64_t limit = load_acquire(&t->ring->tail) + t->mask + 1;
+    return t->backed_words <= t->mask && limit > t->backed_words ? t->backed_words : limit;
+}
+
+/* Puts memory behind more of the ring's data, twice as much as there is. False: there is none to be had. */
+COLD static bool back_more(struct thread *t, uint64_t words)
+{
+    uint64_t all = t->mask + 1, now = t->backed_words, then = 2 * now;
+    while (then < t->head + words)
+        then *= 2;
+    if (then > all)
+        then = all;
+    if (!populate(t->data + now, (then - now) * 8))
+        return false;
+    t->backed_words = then;
+    return true;
+}
+
 /* Waits until the ring has room for `words`. False: recording was cut. Signal handlers may run, and allocate. */
 COLD static bool wait_for_room(struct thread *t, uint64_t words)
 {
     uint64_t began = counter();
     struct timespec pause_time = {0, WAIT_NS_MIN};
     for (unsigned count = 1;; count++) {
-        uint64_t tail = load_acquire(&t->ring->tail);
-        t->held_limit = tail + t->mask + 1;
+        t->held_limit = limit_now(t);
         if (t->head + words <= t->held_limit)
             return true;
         if (load_relaxed(&recorder.cut))
             return false;
+        if (t->backed_words <= t->mask) {
+            if (!back_more(t, words)) {
+                process_cut(HL_CUT_NO_SPACE, began);
+                return false;
+            }
+            continue;
+        }
         if (load_relaxed(&recorder.control->state) == HL_CONTROL_STOPPED) {
             process_cut(HL_CUT_STOPPED, began);
             return false;
@@ -79,54 +109,65 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
 
 static size_t round_to_page(size_t bytes) { return (bytes + recorder.page - 1) & ~((size_t)recorder.page - 1); }
 
+/* Puts memory behind the beginnings of a new ring's parts: most processes and threads write little, and what is behind a file costs time
+ * when it is given and when it is taken back. Where the kernel cannot be asked, the whole file gets its blocks at once. */
+static long ring_back(struct thread *t, int fd, uint8_t *area, uint64_t bytes)
+{
+    uint64_t page = recorder.page, first = round_to_page(RING_BYTES_FIRST);
+    t->backed_words = t->mask + 1;
+    t->nested_backed_words = t->nested_words;
+    long result = populate_now(area, 2 * page);
+    if (result == -EINVAL)
+        return reserve_file(fd, bytes);
+    if (failed(result) || first >= t->backed_words * 8)
+        return failed(result) ? -ENOSPC : reserve_file(fd, bytes);
+    t->backed_words = first / 8;
+    t->nested_backed_words = page / 8;
+    return populate(t->data, first) ? 0 : -ENOSPC;
+}
+
 /* Maps the ring's file with the first page of each data area a second time behind its end, so that no record need be split. */
 static bool ring_map(struct thread *t, uint32_t number)
 {
     struct hl_process *file = recorder.process->file;
     uint64_t page = recorder.page, data = recorder.control->ring_bytes, nested = recorder.control->nested_bytes;
-    uint64_t bytes = page + data + nested, data_at = page, nested_at = data_at + data + page;
-    uint8_t *area = map_private(bytes + 2 * page, MADV_DONTFORK);
+    uint64_t bytes = page + nested + data, nested_at = page, data_at = page + nested + page, all = bytes + 2 * page;
+    uint8_t *area = map_private(all, 0);
     int fd = area ? spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC) : -ENOMEM;
     long result = fd;
+    t->data = (uint64_t *)(area + data_at);
+    t->mask = data / 8 - 1;
+    t->nested_data = (uint64_t *)(area + nested_at);
+    t->nested_words = nested / 8;
     if (fd >= 0) {
-        result = resize_file(fd, bytes);
-        if (!failed(result))
-            result = sys(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
-        bool unreserved = result == -EOPNOTSUPP;
         struct {
             uint64_t at, from, bytes;
-        } parts[] = {{0, 0, page + data}, {data_at + data, page, page}, {nested_at, page + data, nested}, {nested_at + nested, page + data, page}};
-        if (unreserved)
-            result = 0;
-        for (unsigned i = 0; i < 4 && !failed(result); i++) {
+        } parts[] = {{0, 0, page + nested}, {nested_at + nested, page, page}, {data_at, page + nested, data}, {data_at + data, page + nested, page}};
+        result = resize_file(fd, bytes);
+        for (unsigned i = 0; i < 4 && !failed(result); i++)
             result = sys(SYS_mmap, (long)(area + parts[i].at), (long)parts[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
                          (long)parts[i].from);
-            if (!failed(result))
-                sys(SYS_madvise, result, (long)parts[i].bytes, MADV_DONTFORK, 0, 0, 0);
-            if (!failed(result) && unreserved && !populate((void *)result, parts[i].bytes))
-                result = -ENOSPC;
+        if (!failed(result)) {
+            advise_shared(area, all);
+            result = ring_back(t, fd, area, bytes);
         }
         sys(SYS_close, fd, 0, 0, 0, 0, 0);
     }
     if (failed(result)) {
         if (area)
-            sys(SYS_munmap, (long)area, (long)(bytes + 2 * page), 0, 0, 0, 0);
+            sys(SYS_munmap, (long)area, (long)all, 0, 0, 0, 0);
         refuse(HL_STEP_RING_FILE, result);
         return false;
     }
     t->ring = (struct hl_ring *)area;
-    t->data = (uint64_t *)(area + data_at);
-    t->mask = data / 8 - 1;
-    t->nested_data = (uint64_t *)(area + nested_at);
-    t->nested_words = nested / 8;
     struct hl_ring *ring = t->ring;
     ring->version = HL_VERSION;
     ring->number = number;
     ring->pid = file->pid;
     ring->seq = file->seq;
-    ring->data_offset = page;
+    ring->data_offset = page + nested;
     ring->data_bytes = data;
-    ring->nested_offset = page + data;
+    ring->nested_offset = page;
     ring->nested_bytes = nested;
     store_release(&ring->magic, HL_RING_MAGIC);
     announce();
@@ -210,7 +251,7 @@ static struct thread *thread_acquire(void)
         return NULL;
     t->tid = (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
     t->limit = 0;
-    t->held_limit = load_acquire(&t->ring->tail) + t->mask + 1;
+    t->held_limit = limit_now(t);
     t->busy_frame = 0;
     t->nested_busy = false;
     t->late = ended;
@@ -393,6 +434,18 @@ ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
     open_ring(t);
 }
 
+/* Puts memory behind all of the nested ring, when more than its first page is needed for the first time. */
+static bool back_nested(struct thread *t, uint64_t words)
+{
+    if (t->nested_head + words <= t->nested_backed_words || t->nested_backed_words == t->nested_words)
+        return true;
+    uint64_t backed = t->nested_backed_words;
+    if (!populate(t->nested_data + backed, (t->nested_words - backed) * 8))
+        return false;
+    t->nested_backed_words = t->nested_words;
+    return true;
+}
+
 /* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
 COLD static uint64_t *enter_nested(uint64_t words)
 {
@@ -405,7 +458,7 @@ COLD static uint64_t *enter_nested(uint64_t words)
     }
     t->nested_busy = true;
     signal_fence();
-    if (t->nested_head + words > load_acquire(&t->ring->nested_tail) + t->nested_words) {
+    if (t->nested_head + words > load_acquire(&t->ring->nested_tail) + t->nested_words || !back_nested(t, words)) {
         lose(HL_LOST_NESTED_FULL);
         t->nested_busy = false;
         return NULL;

@@ -88,6 +88,7 @@ struct thread {
     bool wants_stacks;
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
+    uint64_t backed_words, nested_backed_words; /* of each ring's data, what has memory behind it: the disk may be full later */
     bool nested_busy;
     bool late; /* taken after the thread's destructors had run: nobody will give it back */
     uint32_t tid;
@@ -173,6 +174,9 @@ static void record_append(struct hl_record *head, const void *payload, uint32_t 
 static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags);
 static void announce(void);
 static bool populate(void *start, size_t bytes);
+static long populate_now(void *start, size_t bytes);
+static long reserve_file(int fd, uint64_t bytes);
+static void advise_shared(void *start, size_t bytes);
 
 /* ring.c */
 static bool recorder_ready(void);

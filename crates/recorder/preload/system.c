@@ -66,11 +66,33 @@ static long resize_file(int fd, uint64_t bytes)
     return sys(SYS_ftruncate, fd, (long)bytes, 0, 0, 0, 0);
 }
 
-/* Puts disk blocks behind pages of a file's mapping now, where lack of space is an error and not a SIGBUS later. */
+/* Puts memory, and blocks or the promise of them, behind pages of a file's mapping now, where lack of space is an error and not a SIGBUS
+ * later. -EINVAL: a kernel before 5.14 cannot be asked. */
+static long populate_now(void *start, size_t bytes)
+{
+    return sys(SYS_madvise, (long)start, (long)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
+}
+
+/* The same of a file whose blocks are reserved where populate_now() does not work. */
 static bool populate(void *start, size_t bytes)
 {
-    long result = sys(SYS_madvise, (long)start, (long)bytes, MADV_POPULATE_WRITE, 0, 0, 0);
-    return !failed(result) || result == -EINVAL; /* a kernel before 5.14 cannot be asked */
+    long result = populate_now(start, bytes);
+    return !failed(result) || result == -EINVAL;
+}
+
+/* Gives a file all of its blocks, where the file system can. */
+static long reserve_file(int fd, uint64_t bytes)
+{
+    long result = sys(SYS_fallocate, fd, 0, 0, (long)bytes, 0, 0);
+    return result == -EOPNOTSUPP || result == -ENOSYS ? 0 : result;
+}
+
+/* A mapping of a file that is this process's alone, and of which no page that was not touched is wanted: the kernel would read ahead at the
+ * first touch, up to some MB of zeros, which takes longer than all that a short process does. */
+static void advise_shared(void *start, size_t bytes)
+{
+    sys(SYS_madvise, (long)start, (long)bytes, MADV_DONTFORK, 0, 0, 0);
+    sys(SYS_madvise, (long)start, (long)bytes, MADV_RANDOM, 0, 0, 0);
 }
 
 static void lock(uint32_t *word)

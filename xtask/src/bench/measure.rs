@@ -10,13 +10,16 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Instant;
 
 /// What a process and the descendants it waited for used.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Used {
     /// User and system time, s.
     pub cpu_s: f64,
-    /// Of it system time, s.
+    /// Time on the wall from its start to its end, s.
+    pub wall_s: f64,
+    /// Of the CPU time system time, s.
     pub system_s: f64,
     /// Of it the time of descendants that the process waited for, s, in the clock's ticks of 10 ms.
     pub children_s: f64,
@@ -32,9 +35,11 @@ pub fn run(command: &mut Command) -> Result<Used> {
     // one has what is resident now. That there is something to do in between makes it a forked one.
     // SAFETY: the closure does nothing, which is allowed between fork and exec.
     unsafe { command.pre_exec(|| Ok(())) };
+    let began = Instant::now();
     let child = command.spawn().with_context(|| format!("cannot start {command:?}"))?;
     let (mut status, pid) = (0, child.id() as libc::pid_t);
     let children_s = ended(pid)?;
+    let wall_s = began.elapsed().as_secs_f64();
     // SAFETY: a rusage of zeros is valid; the call fills it and the status, and the child has not been waited for.
     let (waited, usage) = unsafe {
         let mut usage: libc::rusage = std::mem::zeroed();
@@ -46,7 +51,7 @@ pub fn run(command: &mut Command) -> Result<Used> {
     let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
     let system_s = seconds(usage.ru_stime);
     let cpu_s = seconds(usage.ru_utime) + system_s;
-    Ok(Used { cpu_s, system_s, children_s, resident_kib: usage.ru_maxrss, faults: usage.ru_minflt as u64 })
+    Ok(Used { cpu_s, wall_s, system_s, children_s, resident_kib: usage.ru_maxrss, faults: usage.ru_minflt as u64 })
 }
 
 /// Waits until the child has ended and leaves it to be waited for again: until then the kernel tells its own time from that of the

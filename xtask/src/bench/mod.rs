@@ -21,6 +21,7 @@ mod programs;
 mod readers;
 mod reading;
 mod recorder;
+mod recorder_starts;
 mod release;
 mod replay;
 mod report;

@@ -6,10 +6,11 @@
 //! differences to its own plain run are what is reported, as median and range. An event is a malloc, free or realloc, counted by
 //! heaplab. Two rows say what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that
 //! also write a record where nobody reads it. What the kernel did of it stands beside the sum, because page faults and waiting
-//! are mended otherwise than instructions are.
+//! are mended otherwise than instructions are. What it costs to start a process is measured apart (`recorder_starts.rs`).
 
 use super::measure::{Spread, Used, read_child, run as run_command, through_child};
 use super::programs::{self, Heaptrack, Program, root};
+use super::recorder_starts;
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -69,12 +70,14 @@ struct Run {
 pub fn run(args: &Args) -> Result<()> {
     let folder = tempfile::tempdir()?;
     let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
+    let wants_starts = args.only.as_ref().is_none_or(|only| recorder_starts::NAME.contains(only.as_str()));
     let [one, two] = programs::threads(folder.path())?;
     let mut programs = vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
     let names: Vec<&str> = programs.iter().map(|program| program.name).collect();
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
-    if programs.is_empty() {
-        bail!("--only {}: no program is so called; there are {}", args.only.as_deref().unwrap_or_default(), names.join(", "));
+    if programs.is_empty() && !wants_starts {
+        let (only, starts) = (args.only.as_deref().unwrap_or_default(), recorder_starts::NAME);
+        bail!("--only {only}: no program is so called; there are {}, {starts}", names.join(", "));
     }
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let heaptrack = Heaptrack::find();
@@ -97,21 +100,13 @@ pub fn run(args: &Args) -> Result<()> {
     }
     ways.extend(heaptrack.is_some().then_some(Way::Heaptrack));
     let bench = Bench { folder: folder.path(), heaplab: &heaplab, before: before.as_deref(), heaptrack, ways };
-    println!("CPU added, ns an event, and resident KiB added: median (range) of {} repetitions,", args.reps);
-    println!("each against its own plain run; system: the kernel's share of the target's");
     println!("load of the machine before: {}", load());
-    let mut threads = Vec::new();
-    for program in &programs {
-        let mut rows = Vec::new();
-        for _ in 0..args.reps {
-            rows.push(bench.ways.iter().map(|&way| bench.measure(program, way)).collect::<Result<Vec<_>>>()?);
-        }
-        threads.push((program.name, report(program, &bench.ways, &rows)));
+    if !programs.is_empty() {
+        bench.programs(&programs, args.reps)?;
     }
-    if let [.., (one, Some(of_one)), (two, Some(of_two))] = threads[..]
-        && two == "two threads"
-    {
-        println!("{two} against {one}, depth 16, ns an event in the target: {:.2} times", of_two / of_one);
+    if wants_starts {
+        let Bench { folder, heaplab, before, heaptrack, .. } = &bench;
+        recorder_starts::run(&recorder_starts::Bench { folder, heaplab, before: *before, heaptrack: heaptrack.as_ref() }, args.reps)?;
     }
     println!("load of the machine after: {}", load());
     Ok(())
@@ -128,6 +123,26 @@ fn floor_object(folder: &Path, place: usize) -> PathBuf {
 }
 
 impl Bench<'_> {
+    /// Measures the programs and prints a table of each.
+    fn programs(&self, programs: &[Program], reps: usize) -> Result<()> {
+        println!("CPU added, ns an event, and resident KiB added: median (range) of {reps} repetitions,");
+        println!("each against its own plain run; system: the kernel's share of the target's");
+        let mut threads = Vec::new();
+        for program in programs {
+            let mut rows = Vec::new();
+            for _ in 0..reps {
+                rows.push(self.ways.iter().map(|&way| self.measure(program, way)).collect::<Result<Vec<_>>>()?);
+            }
+            threads.push((program.name, report(program, &self.ways, &rows)));
+        }
+        if let [.., (one, Some(of_one)), (two, Some(of_two))] = threads[..]
+            && two == "two threads"
+        {
+            println!("{two} against {one}, depth 16, ns an event in the target: {:.2} times", of_two / of_one);
+        }
+        Ok(())
+    }
+
     /// Runs the program in one way.
     fn measure(&self, program: &Program, way: Way) -> Result<Run> {
         let used = self.folder.join("used.json");

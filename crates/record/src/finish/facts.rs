@@ -173,7 +173,11 @@ impl Facts {
             (None, None, None) if is_complete => None,
             (None, _, Some((counter, reason))) => {
                 let at = self.clock.ns(counter) as f64 / 1e9;
-                let why = if reason == layout::CUT_DRAINER_DEAD { "heaplab was ended" } else { "heaplab stopped the recording" };
+                let why = match reason {
+                    layout::CUT_DRAINER_DEAD => "heaplab was ended",
+                    layout::CUT_NO_SPACE => "no space was left for what the program had to say",
+                    _ => "heaplab stopped the recording",
+                };
                 Some(format!("{why}; the program recorded on until {at:.3} s, then ran on unrecorded"))
             }
             (None, Some(damage), None) => {
