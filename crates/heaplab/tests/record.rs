@@ -275,3 +275,23 @@ fn real_programs_are_recorded_and_print_what_they_print() {
         assert!(bundle.meta().events > 200, "{program}: {:?}", bundle.meta());
     }
 }
+
+/// A limit on the size of files forbids what the recorder needs: the program runs as ever, and the limit is named.
+#[test]
+fn a_limit_on_the_size_of_files_is_named_and_kills_nobody() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, counts) = (compile(folder.path(), "counting"), folder.path().join("counts"));
+    let output = folder.path().join("x.heaplab");
+    let run = |script: &str| {
+        let _ = std::fs::remove_file(&counts);
+        let words = [env!("CARGO_BIN_EXE_heaplab").as_ref(), output.as_os_str(), program.as_os_str(), counts.as_os_str()];
+        let ended = Command::new("bash").args(["-c", script]).args(words).output().unwrap();
+        (ended.status.code(), text(&ended.stderr), counted(&counts)[5])
+    };
+    let all = run("ulimit -f 4000; exec \"$0\" record --force -o \"$1\" -- \"$2\" \"$3\" 30000");
+    assert!(all.0 == Some(1) && all.2 != 0, "the program ran: {all:?}");
+    assert!(all.1.contains("RLIMIT_FSIZE") && !all.1.contains("never loaded"), "{all:?}");
+    let child = run("exec \"$0\" record --force -o \"$1\" -- bash -c 'ulimit -f 64; \"$0\" \"$1\" 30000; exit 7' \"$2\" \"$3\"");
+    assert!(child.0 == Some(7) && child.2 != 0, "the program and its parent ran: {child:?}");
+    assert!(child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not come to load"), "{child:?}");
+}

@@ -98,12 +98,13 @@ impl ControlPage {
         self.page().announced.load(Ordering::Acquire)
     }
 
-    /// Processes that could not record: how many, the last one's pid, errno and step.
-    pub fn refused(&self) -> Option<(u32, u32, i32, u32)> {
+    /// What could not be recorded so far, and why.
+    pub fn refused(&self) -> Option<Refused> {
         let page = self.page();
         let count = page.refused.load(Ordering::Acquire);
         let read = |value: &std::sync::atomic::AtomicU32| value.load(Ordering::Relaxed);
-        (count > 0).then(|| (count, read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step)))
+        let (pid, errno, step) = (read(&page.refused_pid), read(&page.refused_errno) as i32, read(&page.refused_step));
+        (count > 0).then_some(Refused { count, pid, errno, step })
     }
 
     /// Asks processes for their memory at exit(). To be called before the first is started.
@@ -133,8 +134,38 @@ pub struct ControlFacts {
     pub later: Option<Moment>,
     /// Frames that were wanted.
     pub stack_depth: u32,
-    /// Processes that could not record: how many, and the last one's pid, errno and step.
-    pub refused: Option<(u32, u32, i32, u32)>,
+    /// What could not be recorded, and why.
+    pub refused: Option<Refused>,
+}
+
+/// Processes and threads that could not be recorded, because they could not have what it takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refused {
+    /// How often something was refused.
+    pub count: u32,
+    /// The last process of which it was.
+    pub pid: u32,
+    /// Its error.
+    pub errno: i32,
+    /// What it asked for (`layout::STEP_...`).
+    pub step: u32,
+}
+
+impl Refused {
+    /// Why the last one was refused: what follows "process N".
+    pub fn reason(&self) -> String {
+        let step = match self.step {
+            layout::STEP_PROCESS_FILE => "its file in the spool",
+            layout::STEP_RING_FILE => "a ring's file in the spool",
+            _ => "memory",
+        };
+        if self.errno == libc::EFBIG {
+            return format!(
+                "may not have {step}: its limit on the size of files (RLIMIT_FSIZE) forbids it; raise it with `ulimit -f unlimited`"
+            );
+        }
+        format!("could not have {step}: {}", std::io::Error::from_raw_os_error(self.errno))
+    }
 }
 
 impl ControlFacts {
@@ -158,9 +189,11 @@ impl ControlFacts {
             origin: Moment { counter: u64_at(offset_of!(Control, origin_counter)), monotonic_ns: u64_at(offset_of!(Control, origin_ns)) },
             later: (end != 0).then(|| Moment { counter: end, monotonic_ns: u64_at(offset_of!(Control, end_ns)) }),
             stack_depth: u32_at(offset_of!(Control, stack_depth)),
-            refused: (refused > 0).then(|| {
-                let errno = u32_at(offset_of!(Control, refused_errno)) as i32;
-                (refused, u32_at(offset_of!(Control, refused_pid)), errno, u32_at(offset_of!(Control, refused_step)))
+            refused: (refused > 0).then(|| Refused {
+                count: refused,
+                pid: u32_at(offset_of!(Control, refused_pid)),
+                errno: u32_at(offset_of!(Control, refused_errno)) as i32,
+                step: u32_at(offset_of!(Control, refused_step)),
             }),
         })
     }

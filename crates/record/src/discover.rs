@@ -1,7 +1,7 @@
 //! Finds what targets have made in the spool folder: process files and their rings.
 
 use crate::image::{Image, ImageDamage};
-use heaplab_recorder::layout::ProcessHeader;
+use heaplab_recorder::layout::{self, ProcessHeader};
 use std::fs::{self, File};
 use std::io;
 use std::mem::{offset_of, size_of};
@@ -53,13 +53,16 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
     }))
 }
 
-/// How many rings the image `key` has now; cheap.
-pub fn ring_count(file: &File) -> u32 {
-    let mut bytes = [0; 4];
-    match file.read_exact_at(&mut bytes, offset_of!(ProcessHeader, ring_count) as u64) {
-        Ok(()) => u32::from_le_bytes(bytes).min(RINGS_MAX),
-        Err(_) => 0,
+/// How many rings the image has now, and why it stopped recording if it did; cheap.
+pub fn ring_count(file: &File) -> (u32, Option<u32>) {
+    let mut bytes = [0; size_of::<ProcessHeader>()];
+    if file.read_exact_at(&mut bytes, 0).is_err() {
+        return (0, None);
     }
+    let field = |at: usize| bytes.get(at..at + 4).and_then(|bytes| bytes.try_into().ok()).map_or(0, u32::from_le_bytes);
+    let cut = field(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT;
+    let count = field(offset_of!(ProcessHeader, ring_count)).min(RINGS_MAX);
+    (count, cut.then(|| field(offset_of!(ProcessHeader, cut_reason))))
 }
 
 /// The little of a process file that draining needs: start ticks. `None` while it is not finished.

@@ -4,7 +4,7 @@
 //! or when something has waited a while, and not at every turn. That makes blocks large and the drainer cheap.
 
 use crate::clock;
-use crate::discover::{self, RINGS_MAX};
+use crate::discover;
 use crate::proc_fs::{self, Memory};
 use crate::ring::{self, Change, Parsed, Part, Ring};
 use crate::session;
@@ -67,6 +67,8 @@ struct Tracked {
     rings: Vec<TrackedRing>,
     /// Number of the next ring file to open.
     next_ring: u32,
+    /// It was seen to have stopped recording.
+    cut: bool,
 }
 
 /// Follows all images of a spool and empties their rings.
@@ -85,6 +87,8 @@ pub struct Drainer {
     chosen: Vec<Change>,
     /// Records of images that have ended are in their rings still: the spool did not take them.
     left_in_rings: bool,
+    /// Processes that stopped recording, and why, not yet taken.
+    cut: Vec<(u32, u32)>,
 }
 
 impl Drainer {
@@ -101,6 +105,7 @@ impl Drainer {
             sampled: HashMap::new(),
             chosen: Vec::new(),
             left_in_rings: false,
+            cut: Vec::new(),
         }
     }
 
@@ -129,6 +134,11 @@ impl Drainer {
         self.left_in_rings
     }
 
+    /// Processes that were seen since the last call to have stopped recording, and why (`layout::CUT_...`).
+    pub fn take_cut(&mut self) -> Vec<(u32, u32)> {
+        std::mem::take(&mut self.cut)
+    }
+
     /// Whether an image of `pid` was ever seen.
     pub fn has_seen(&self, pid: u32) -> bool {
         self.living.keys().chain(&self.done).any(|key| key.0 == pid)
@@ -142,12 +152,15 @@ impl Drainer {
             }
             let file = File::open(discover::process_path(&self.spool, key))?;
             if let Some(start_ticks) = discover::identity(&file) {
-                self.living.insert(key, Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0 });
+                self.living.insert(key, Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, cut: false });
             }
         }
         let mut losses = Vec::new();
         for (key, tracked) in &mut self.living {
-            let count = discover::ring_count(&tracked.file).min(RINGS_MAX);
+            let (count, cut) = discover::ring_count(&tracked.file);
+            if let Some(reason) = cut.filter(|_| !std::mem::replace(&mut tracked.cut, cut.is_some())) {
+                self.cut.push((key.0, reason));
+            }
             while tracked.next_ring < count {
                 let number = tracked.next_ring;
                 let path = discover::ring_path(&self.spool, *key, number);

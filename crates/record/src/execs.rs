@@ -8,6 +8,7 @@
 //!
 //! Not seen: what a program starts by a system call of its own, or what an unrecorded program starts.
 
+use crate::control::Refused;
 use crate::diagnose::{self, Obstacle};
 use crate::image::Image;
 use crate::spool::note::Note;
@@ -101,13 +102,19 @@ pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -
     execs.iter().enumerate().filter_map(unattached).collect()
 }
 
-/// Why no image came of it: what the file says, or how it was started.
-pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>) -> String {
+/// Why no image came of it: what the process itself could say (`refused`), what the file says, or how it was started.
+pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Refused>) -> String {
+    if let Some(refused) = refused.filter(|refused| refused.pid == exec.pid) {
+        return refused.reason();
+    }
     match diagnose::obstacle(&exec.path, search) {
         Some(obstacle) if !is_own_malloc(&obstacle) => obstacle.to_string(),
         _ if !exec.asks => String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment"),
         _ if !exec.path.exists() => String::from("did not load the recorder, and its file is not there to be looked at"),
-        _ => String::from("did not come to load the recorder: it ended before that, or could not"),
+        _ => refused.map_or_else(
+            || String::from("did not come to load the recorder: it ended before that, or could not"),
+            |refused| format!("could not be recorded, as the last of {} such processes tells: it {}", refused.count, refused.reason()),
+        ),
     }
 }
 
@@ -129,7 +136,7 @@ pub struct Unseen {
 impl Unseen {
     /// From the notes of who looked at processes, the lines of who started them, and the images there are. `started`: the
     /// program that heaplab started itself, whose own obstacle is told apart.
-    pub fn new(notes: &[Note], execs: &[Exec], images: &BTreeMap<(u32, u32), Image>) -> Unseen {
+    pub fn new(notes: &[Note], execs: &[Exec], images: &BTreeMap<(u32, u32), Image>, refused: Option<Refused>) -> Unseen {
         let mut unseen = Unseen::default();
         let mut looked_at: HashMap<u32, Vec<&str>> = HashMap::new();
         for note in notes {
@@ -139,11 +146,12 @@ impl Unseen {
             }
         }
         let search = std::env::var_os("PATH");
-        let mut reasons: HashMap<(&Path, bool), String> = HashMap::new();
+        let mut reasons: HashMap<(&Path, bool, bool), String> = HashMap::new();
         for exec in unattached(execs, images) {
             let told = looked_at.get(&exec.pid).is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)));
             if !told {
-                let reason = reasons.entry((&exec.path, exec.asks)).or_insert_with(|| reason(exec, search.as_deref()));
+                let itself = refused.is_some_and(|refused| refused.pid == exec.pid);
+                let reason = reasons.entry((&exec.path, exec.asks, itself)).or_insert_with(|| reason(exec, search.as_deref(), refused));
                 unseen.add(exec.path.as_os_str().as_bytes(), reason.clone(), exec.pid);
             }
         }
@@ -225,10 +233,19 @@ mod tests {
     }
 
     #[test]
+    fn what_a_process_said_itself_is_its_reason() {
+        let execs = parse(b"e 1 4 /bin/sh\ne 1 5 /bin/sh\n");
+        let refused = Refused { count: 2, pid: 5, errno: libc::EFBIG, step: layout::STEP_PROCESS_FILE };
+        let sentences = Unseen::new(&[], &execs, &BTreeMap::new(), Some(refused)).sentences();
+        assert!(sentences.len() == 2 && sentences.iter().all(|text| text.contains("RLIMIT_FSIZE")), "{sentences:?}");
+        assert!(sentences.iter().any(|text| text.starts_with("process 4 (/bin/sh) was not recorded: it could not be")), "{sentences:?}");
+    }
+
+    #[test]
     fn many_of_one_program_are_one_sentence() {
         let execs = parse(b"n 1 3 /no/such/file\nn 1 4 /no/such/file\nn 1 5 /no/such/file\nn 1 6 /no/such/file\ne 1 7 /no/other\n");
         let notes = [Note::Unrecorded { pid: 6, executable: String::from("/no/such/file"), reason: String::from("is static") }];
-        let unseen = Unseen::new(&notes, &execs, &BTreeMap::new());
+        let unseen = Unseen::new(&notes, &execs, &BTreeMap::new(), None);
         let expected = [
             "3 processes of /no/such/file were not recorded: it was started without LD_PRELOAD in its environment: what started it cleaned the environment",
             "process 7 (/no/other) was not recorded: it did not load the recorder, and its file is not there to be looked at",

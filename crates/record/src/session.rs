@@ -5,7 +5,7 @@
 //! the started process has ended already, or at the third such signal, is the recording ended while processes run on.
 
 use crate::clock;
-use crate::control::{self, ControlPage, Settings};
+use crate::control::{self, ControlPage, Refused, Settings};
 use crate::diagnose::{self, Obstacle};
 use crate::drain::{Drainer, Totals};
 use crate::error::RecordError;
@@ -17,6 +17,7 @@ use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, execs, preload, proc_fs, spawn};
+use heaplab_recorder::layout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -72,6 +73,8 @@ pub struct Recorded {
     pub cut: Option<String>,
     /// Descendants that ran without the recorder.
     pub unrecorded: Vec<Unrecorded>,
+    /// Processes and threads that could not be recorded.
+    pub refused: Option<Refused>,
     /// What keeps the program, or a part of it, from being recorded.
     pub obstacle: Option<Obstacle>,
     /// The program's file.
@@ -89,6 +92,10 @@ pub enum Progress {
     Obstacle(String),
     /// Figures, several times a second.
     Totals(Totals),
+    /// Nothing more is recorded, for this reason; the program runs on.
+    Stopped(String),
+    /// Something of a process is not recorded, and why.
+    Missing(String),
     /// The started process has ended; these descendants run on, and are recorded on.
     Waiting(Vec<u32>),
 }
@@ -184,6 +191,8 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         program: PathBuf::new(),
         announced: 0,
         waiting_told: false,
+        stop_told: false,
+        refused_told: 0,
         last_name: None,
     };
     Ok((session, child))
@@ -206,6 +215,8 @@ struct Session<'a> {
     program: PathBuf,
     announced: u64,
     waiting_told: bool,
+    stop_told: bool,
+    refused_told: u32,
     /// What the started process was called when it ended.
     last_name: Option<String>,
 }
@@ -262,6 +273,7 @@ impl Session<'_> {
                 showing = now + Duration::from_millis(200);
                 progress(Progress::Totals(self.drainer.totals()));
             }
+            self.tell(progress);
             if self.is_over(progress) {
                 break;
             }
@@ -337,6 +349,29 @@ impl Session<'_> {
         self.stopped = Some(format!("{reason} after {:.1} s", at_ns as f64 / 1e9));
     }
 
+    /// Says at once what is no longer recorded, or could not be: whoever hears of it at the end may have waited for days.
+    fn tell(&mut self, progress: &mut dyn FnMut(Progress)) {
+        if let Some(text) = self.stopped.as_ref().filter(|_| !self.stop_told) {
+            self.stop_told = true;
+            progress(Progress::Stopped(text.clone()));
+        }
+        if let Some(refused) = self.control.refused()
+            && refused.count > self.refused_told
+        {
+            // Once: there may be thousands, and the end says how many.
+            if self.refused_told == 0 {
+                progress(Progress::Missing(format!("process {} {}", refused.pid, refused.reason())));
+            }
+            self.refused_told = refused.count;
+        }
+        for (pid, reason) in self.drainer.take_cut() {
+            // What heaplab asked for is told above.
+            if reason == layout::CUT_NO_SPACE {
+                progress(Progress::Missing(format!("process {pid} is no longer recorded: no space was left for what it had to say")));
+            }
+        }
+    }
+
     fn is_over(&mut self, progress: &mut dyn FnMut(Progress)) -> bool {
         if self.status.is_none() {
             if self.ending_signals >= PATIENCE {
@@ -376,7 +411,7 @@ impl Session<'_> {
         let last = execs.iter().rfind(|exec| exec.pid == self.pid);
         let missed = last.filter(|last| execs::unattached(&execs, &images).contains(last));
         let (executable, reason) = match (missed, self.other_name(images.values().next_back())) {
-            (Some(exec), _) => (exec.path.clone(), execs::reason(exec, std::env::var_os("PATH").as_deref())),
+            (Some(exec), _) => (exec.path.clone(), execs::reason(exec, std::env::var_os("PATH").as_deref(), self.control.refused())),
             (None, Some(name)) => (
                 PathBuf::from(name),
                 String::from(
@@ -451,6 +486,7 @@ impl Session<'_> {
             spool: self.spool,
             cut: self.stopped,
             unrecorded: self.unrecorded,
+            refused: self.control.refused(),
             obstacle: self.obstacle,
             program: self.program,
             left_in_rings: self.drainer.has_left(),
@@ -487,6 +523,9 @@ impl Recorded {
         let others = || {
             self.unrecorded.iter().map(|process| format!("{} (process {}) {}", process.executable.display(), process.pid, process.reason))
         };
+        if let (None, Some(refused)) = (&self.obstacle, self.refused) {
+            return Some(format!("process {} ({program}) {}", refused.pid, refused.reason()));
+        }
         Some(match (&self.obstacle, &self.cut) {
             (Some(obstacle), _) => format!("{program} {obstacle}"),
             (None, _) if !self.unrecorded.is_empty() => others().collect::<Vec<_>>().join("; "),

@@ -4,7 +4,8 @@ mod common;
 
 use common::{compile, counted, counted_events, options, record};
 use heaplab_record::finish::merge::Counts;
-use heaplab_record::{mark, session, session::Options};
+use heaplab_record::mark;
+use heaplab_record::session::{self, Options, Progress};
 use heaplab_trace::tables::{Began, Ended};
 use heaplab_trace::{Flags, Op};
 use std::io::Write;
@@ -385,8 +386,12 @@ fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
     let counts = folder.path().join("counts");
     let options = options(disk.0.path(), &[&program, &counts, &"0"]);
     let filler = disk.0.path().join("filler");
-    let mut when_full = 0;
-    let recorded = session::record(&options, &mut |_| {
+    let (mut when_full, mut said) = (0, Vec::new());
+    let recorded = session::record(&options, &mut |progress| {
+        if let Progress::Stopped(text) | Progress::Missing(text) = progress {
+            said.push((text, counted(&counts)[0]));
+            return;
+        }
         let now = counted(&counts);
         if when_full == 0 && now[5] == 1 {
             let _ = std::fs::write(&filler, vec![1; 100 << 20]);
@@ -399,6 +404,9 @@ fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
     .unwrap();
     assert_eq!(recorded.status.and_then(|status| status.signal()), Some(libc::SIGTERM), "it ran on until it was told to end");
     assert!(recorded.cut.as_ref().is_some_and(|cut| cut.contains("no space was left")), "{recorded:?}");
+    let stops = said.iter().filter(|(text, _)| Some(text) == recorded.cut.as_ref()).count();
+    assert!(stops == 1 && said.iter().all(|(text, _)| text.contains("no space was left")), "told once: {said:?}");
+    assert!(said[0].1 < counted(&counts)[0], "told while the program ran: {said:?}");
 }
 
 #[test]

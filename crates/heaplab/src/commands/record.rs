@@ -127,6 +127,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let mut last = session_rate();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
+        session::Progress::Stopped(text) => {
+            bar.suspend(|| eprintln!("heaplab: recording has stopped, and {} runs on: {text}", program.display()));
+        }
+        session::Progress::Missing(text) => bar.suspend(|| eprintln!("heaplab: {text}")),
         session::Progress::Waiting(pids) => {
             let pids: Vec<String> = pids.iter().map(u32::to_string).collect();
             let text = format!(

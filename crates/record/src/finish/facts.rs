@@ -4,7 +4,7 @@ use super::SpoolContent;
 use super::allocator;
 use super::merge::Counts;
 use crate::clock::Clock;
-use crate::control::ControlFacts;
+use crate::control::{ControlFacts, Refused};
 use crate::image::Image;
 use crate::proc_fs::Memory;
 use crate::spool::note::{How, Note};
@@ -30,7 +30,7 @@ pub struct Facts {
     /// The earliest cut of a process, and why.
     cut: Option<(u64, u32)>,
     architecture: Option<u32>,
-    refused: Option<(u32, u32, i32, u32)>,
+    refused: Option<Refused>,
 }
 
 impl Facts {
@@ -208,10 +208,13 @@ impl Facts {
         add(counts.unknown_reallocs, "reallocations of blocks whose allocation was not recorded; taken as allocations");
         add(counts.ended_by_reuse, "objects whose free was not recorded; ended where their address was handed out again");
         add(counts.after_cut, "events after the recording was cut; left out");
-        if let Some((count, pid, errno, step)) = self.refused {
-            let step = ["", "its file", "", "a ring's file", "mapped memory"].get(step as usize).copied().unwrap_or("");
-            let error = std::io::Error::from_raw_os_error(errno);
-            losses.push(format!("{count} processes could not record (the last: {pid}, which could not have {step}: {error})"));
+        if let Some(refused) = self.refused {
+            losses.push(format!(
+                "{} processes or threads could not be recorded (the last, of process {}, {})",
+                refused.count,
+                refused.pid,
+                refused.reason()
+            ));
         }
         let noted = content.index.notes.iter().filter_map(|note| if let Note::Loss { text } = note { Some(text.clone()) } else { None });
         losses.extend(noted.chain(content.losses.iter().cloned()));

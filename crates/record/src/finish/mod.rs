@@ -174,7 +174,7 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
             Err(damage) => losses.push(format!("{} was left out: {damage}", path.display())),
         }
     }
-    losses.extend(Unseen::new(&index.notes, &execs::read(folder), &images).sentences());
+    losses.extend(Unseen::new(&index.notes, &execs::read(folder), &images, control.refused).sentences());
     Ok(SpoolContent { control, index, images, losses })
 }
 
