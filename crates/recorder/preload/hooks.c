@@ -198,23 +198,24 @@ ALWAYS_INLINE uint64_t slack_word(void *block, size_t size)
     return (usable < size || slack >= HL_SLACK_UNKNOWN || (!usable && !size) ? (uint64_t)HL_SLACK_UNKNOWN : slack) << 32;
 }
 
-COLD static void nested_allocation(void *block, size_t size, uint64_t properties)
+COLD static void nested_allocation(struct registers at, void *block, size_t size, uint64_t properties)
 {
-    uint64_t *to = enter_nested(4);
+    uint32_t node;
+    uint64_t stamp, words, *to = enter_nested_with_stack(4, at, &node, &stamp, &words);
     if (!to)
         return;
     to[1] = block_word(block, properties);
     to[2] = size;
-    to[3] = slack_word(block, size);
-    to[0] = counter() << 4 | (block ? HL_ALLOC : HL_ALLOC_FAILED);
-    leave_nested(4);
+    to[3] = slack_word(block, size) | node;
+    to[0] = stamp << 4 | (block ? HL_ALLOC : HL_ALLOC_FAILED);
+    leave_nested(words);
 }
 
 ALWAYS_INLINE void record_allocation(struct registers at, void *block, size_t size, uint64_t properties)
 {
     struct thread *t = enter(4, at.sp);
     if (unlikely(!t)) {
-        nested_allocation(block, size, properties);
+        nested_allocation(at, block, size, properties);
         return;
     }
     uint64_t slack = slack_word(block, size), node = 0;
@@ -257,6 +258,8 @@ COLD static void nested_reallocation(uint64_t before, void *old, void *block, si
     uint64_t *to = enter_nested(6);
     if (!to)
         return;
+    if (self->wants_stacks)
+        lose(HL_LOST_NESTED_STACK);
     to[0] = before << 4 | (block ? HL_REALLOC : HL_REALLOC_FAILED);
     to[1] = block_word(block, 0);
     to[2] = size;

@@ -23,6 +23,7 @@
 #include "unwind.c"
 #include "stacks.c"
 #include "ring.c"
+#include "nested.c"
 #include "hooks.c"
 #include "plain.c"
 #include "operators.c"

@@ -258,6 +258,7 @@ static struct thread *thread_acquire(void)
     t->frame_count = t->check_count = 0;
     t->stack = (struct range){0, 0};
     memset(t->stacks, 0, sizeof t->stacks);
+    memset(t->nested_stacks, 0, sizeof t->nested_stacks);
     store_relaxed(&t->ring->tid, t->tid);
     store_relaxed(&t->ring->state, HL_RING_IN_USE);
     self = t;
@@ -446,6 +447,11 @@ static bool back_nested(struct thread *t, uint64_t words)
     return true;
 }
 
+static bool nested_has_room(const struct thread *t, uint64_t words)
+{
+    return t->nested_head + words <= load_acquire(&t->ring->nested_tail) + t->nested_words;
+}
+
 /* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
 COLD static uint64_t *enter_nested(uint64_t words)
 {
@@ -458,7 +464,7 @@ COLD static uint64_t *enter_nested(uint64_t words)
     }
     t->nested_busy = true;
     signal_fence();
-    if (t->nested_head + words > load_acquire(&t->ring->nested_tail) + t->nested_words || !back_nested(t, words)) {
+    if (!nested_has_room(t, words) || !back_nested(t, words)) {
         lose(HL_LOST_NESTED_FULL);
         t->nested_busy = false;
         return NULL;

@@ -72,6 +72,7 @@ struct range {
     uintptr_t start, end;
 };
 #define STACKS_KNOWN 8
+#define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
 
 /* A thread's half of its ring. Wiped at fork. */
 struct thread {
@@ -100,6 +101,8 @@ struct thread {
     bool complete; /* frame 0 is the outermost there is */
     struct range stack;
     struct range stacks[STACKS_KNOWN];
+    struct range nested_stacks[NESTED_STACKS_KNOWN]; /* nested.c's */
+    uint32_t nested_stacks_next;
     uint32_t stacks_next;
     struct frame *frames;
     struct check *checks;

@@ -6,7 +6,7 @@ mod machine;
 use drainer::{Drainer, Event, Image, Options};
 use heaplab_recorder::layout::*;
 use machine::Machine;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -271,7 +271,7 @@ fn short_threads(machine: &Machine, stack_depth: u32) {
     // sorted by time, every address is allocated and freed in turn
     let mut events: Vec<&Event> = image.events.iter().filter(|e| matches!(e.kind, ALLOC | FREE)).collect();
     events.sort_by_key(|e| e.counter);
-    let mut live = std::collections::HashSet::new();
+    let mut live = HashSet::new();
     let mut unknown = 0;
     for event in events {
         let address = event.block().address;
@@ -325,6 +325,16 @@ fn handler_that_allocates(machine: &Machine, stack_depth: u32, flags: &[&str]) {
     assert_eq!(image.lost.iter().sum::<u64>(), 0, "{:?}", image.lost);
     assert_eq!((sized(image, ALLOC, 777).len(), sized(image, ALLOC, 55).len()), (numbers[0], numbers[1]));
     assert_eq!(image.of_kind(ALLOC).find(|e| e.size() == 55).unwrap().slack(), Some(7), "the other allocator's usable size");
+    if stack_depth > 0 {
+        let stack = |event: &Event| image.stack(event.node());
+        let ordinary = stack(sized(image, ALLOC, 55)[0]);
+        let (nested, others): (Vec<_>, Vec<_>) = sized(image, ALLOC, 777).into_iter().partition(|event| event.nested);
+        let innermost: HashSet<u64> = nested.iter().chain(&others).map(|event| stack(event)[0]).collect();
+        assert_eq!(innermost.len(), 1, "the handler's own call, wherever it struck");
+        let from_start = nested.iter().filter(|event| stack(event).last() == ordinary.last()).count();
+        // What was interrupted may have lost what a frame further out is found by (its frame pointer): such a stack ends there.
+        assert!(nested.len() > 10 && from_start * 10 >= nested.len() * 9, "{from_start} of {} ({} others)", nested.len(), others.len());
+    }
 }
 
 fn operators_are_recorded_once_and_still_throw(machine: &Machine) {

@@ -199,6 +199,10 @@ impl Facts {
         add(self.lost[layout::LOST_NO_RING], "events of threads for which no ring could be made");
         add(self.lost[layout::LOST_RECORDS_FULL], "records of modules");
         add(self.lost[layout::LOST_STACK_BOUNDS], "stacks cut short: where their memory lies could not be told");
+        add(
+            self.lost[layout::LOST_NESTED_STACK],
+            "stacks of events inside of other events (signal handlers); the events are there without",
+        );
         add(self.lost[layout::LOST_MARK_LONG], "names of marks, cut at 256 bytes");
         add(unknown_stacks, "stacks (their events are there): what defined them is missing");
         add(

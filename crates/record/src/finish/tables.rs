@@ -7,6 +7,7 @@ use super::cut_stacks::CutStacks;
 use super::stack_map::StackMap;
 use crate::clock::Clock;
 use crate::image::Image;
+use crate::preload;
 use hashbrown::HashMap;
 use heaplab_recorder::layout;
 use heaplab_trace::tables::{Arena, Began, Frame, Mark, Module, Process, StackNode, Tables, Thread};
@@ -31,6 +32,13 @@ struct KnownFrame {
     module: u32,
 }
 const NO_MODULE: u32 = u32::MAX;
+/// In place of a row of `frames`: a function of the recorder.
+const OWN_FRAME: u32 = u32::MAX;
+
+/// Whether a module's file is the recorder.
+fn is_recorder(path: &[u8]) -> bool {
+    path.rsplit(|byte| *byte == b'/').next().is_some_and(|name| name.starts_with(preload::NAME_PREFIX.as_bytes()))
+}
 
 /// Tables under construction.
 #[derive(Debug)]
@@ -143,6 +151,12 @@ impl TableBuilder {
             Some(known) if known.module == NO_MODULE || image.image.modules[known.module as usize].was_there(stamp) => known.row,
             _ => self.frame(image, ip, stamp),
         };
+        // The recorder's own functions lie between a handler and what it interrupted, and between the program and functions of libc that
+        // allocate; the program did not write them. One that nobody called is left, so that there is a stack.
+        if frame == OWN_FRAME && parent != 0 {
+            return parent;
+        }
+        let frame = if frame == OWN_FRAME { self.place_of(image, ip, stamp).0 } else { frame };
         self.stacks.define(&mut image.whole_stacks, StackNode { parent, frame })
     }
 
@@ -152,16 +166,15 @@ impl TableBuilder {
         self.stacks.row_of(number, &mut self.tables.stacks)
     }
 
-    /// The row of `frames` that `ip` means at `stamp`.
+    /// The row of `frames` that `ip` means at `stamp`, remembered; [`OWN_FRAME`] in the recorder.
     #[cold]
     fn frame(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> u32 {
-        let place = image.image.module_of(stamp, ip);
-        let module = place.map(|place| image.first_module + place as u32);
-        let address = place.map_or(ip, |place| ip.wrapping_sub(image.image.modules[place].bias));
-        let row = *image.frame_rows.entry((module, address)).or_insert_with(|| {
-            self.tables.frames.push(Frame { module, address, ..Frame::default() });
-            self.tables.frames.len() as u32 - 1
-        });
+        let own = image.image.module_of(stamp, ip).filter(|place| is_recorder(&image.image.modules[*place].path));
+        if let Some(place) = own {
+            image.frames_by_ip.insert(ip, KnownFrame { row: OWN_FRAME, module: place as u32 });
+            return OWN_FRAME;
+        }
+        let (row, place) = self.place_of(image, ip, stamp);
         let ever = image.image.modules.iter().any(|module| module.start <= ip && ip < module.end);
         match place {
             Some(place) => image.frames_by_ip.insert(ip, KnownFrame { row, module: place as u32 }),
@@ -169,6 +182,18 @@ impl TableBuilder {
             None => None, // one was there, or will be
         };
         row
+    }
+
+    /// The row of `frames` that `ip` means at `stamp`, made where there is none, and the place of its module.
+    fn place_of(&mut self, image: &mut ImageTables, ip: u64, stamp: u64) -> (u32, Option<usize>) {
+        let place = image.image.module_of(stamp, ip);
+        let module = place.map(|place| image.first_module + place as u32);
+        let address = place.map_or(ip, |place| ip.wrapping_sub(image.image.modules[place].bias));
+        let row = *image.frame_rows.entry((module, address)).or_insert_with(|| {
+            self.tables.frames.push(Frame { module, address, ..Frame::default() });
+            self.tables.frames.len() as u32 - 1
+        });
+        (row, place)
     }
 }
 
@@ -187,6 +212,25 @@ mod tests {
     fn text_that_is_no_utf8_is_told_apart() {
         assert_eq!(text_of("/tmp/100%".as_bytes()), "/tmp/100%");
         assert_eq!(text_of(b"/tmp/\xff%"), "/tmp/%FF%25");
+    }
+
+    #[test]
+    fn the_recorders_own_frames_are_left_out_of_the_stacks_they_lie_in() {
+        let clock = Clock::between(Moment { counter: 0, monotonic_ns: 0 }, Moment { counter: 10, monotonic_ns: 10 }).unwrap();
+        let mut builder = TableBuilder::new(clock, 16);
+        let module = |start, path: &[u8]| ImageModule { start, end: start + 0x1000, path: path.to_vec(), ..Default::default() };
+        let modules = vec![module(0x1000, b"/bin/program"), module(0x5000, b"/var/heaplab-recorder-12ab34cd.so")];
+        let mut image = builder.add_image(Image { pid: 7, modules, ..Image::default() }, true);
+        let main = builder.define(&mut image, 0, 0x1100, 10);
+        for _ in 0..2 {
+            let own = builder.define(&mut image, main, 0x5100, 10);
+            let handler = builder.define(&mut image, own, 0x1200, 10);
+            let row = builder.stack_row(handler);
+            let addresses: Vec<u64> = builder.tables.frames_of(row).map(|row| builder.tables.frames[row as usize].address).collect();
+            assert_eq!(addresses, [0x1200, 0x1100]);
+        }
+        let alone = builder.define(&mut image, 0, 0x5100, 10);
+        assert!(builder.stack_row(alone) != 0, "a stack of its own");
     }
 
     #[test]

@@ -171,8 +171,8 @@ impl Drop for Mapped {
 struct Ring {
     map: Mapped,
     tid: [u32; 2],
-    /// Place in the image's nodes of what each number means now.
-    nodes: HashMap<u32, u32>,
+    /// Place in the image's nodes of what each number means now, in the main and the nested part.
+    nodes: [HashMap<u32, u32>; 2],
 }
 
 /// A drainer at work on a spool folder.
@@ -301,7 +301,7 @@ impl Drainer {
                 let ring = match self.rings.entry((pid, seq, n)) {
                     std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
                     std::collections::hash_map::Entry::Vacant(e) => {
-                        e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0], nodes: HashMap::from([(0, 0)]) })
+                        e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0], nodes: [(); 2].map(|()| HashMap::from([(0, 0)])) })
                     }
                 };
                 busy |= empty(ring, image, self.options.keep);
@@ -350,16 +350,16 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
             }
             if kind == NODE {
                 let (node, parent) = node_and_parent(word(at + 2));
-                assert!(nested == 0 && (1..NODES_MAX).contains(&node), "node {node} in ring part {nested}");
+                assert!((1..NODES_MAX).contains(&node), "node {node} in ring part {nested}");
                 if image.nodes.is_empty() {
                     image.nodes.push(Node::default());
                 }
-                ring.nodes.insert(node, image.nodes.len() as u32);
-                image.nodes.push(Node { ip: word(at + 1), parent: ring.nodes[&parent], counter });
+                ring.nodes[nested].insert(node, image.nodes.len() as u32);
+                image.nodes.push(Node { ip: word(at + 1), parent: ring.nodes[nested][&parent], counter });
             } else if keep {
                 let mut words: Vec<u64> = (1..words).map(|i| word(at + i)).collect();
                 if matches!(kind, ALLOC..=REALLOC_FAILED) && kind != FREE {
-                    words[2] = words[2] >> 32 << 32 | u64::from(ring.nodes[&node_and_slack(words[2]).0]);
+                    words[2] = words[2] >> 32 << 32 | u64::from(ring.nodes[nested][&node_and_slack(words[2]).0]);
                 }
                 image.events.push(Event { kind, counter, tid: ring.tid[nested], nested: nested == 1, words });
             }

@@ -1,0 +1,124 @@
+/* Stacks of what happens in the middle of a record: a signal handler that allocates while its thread writes one.
+ *
+ * The thread's cache of its last stack is in use then, and its nodes may be half defined. So such a stack is walked by itself, from its innermost
+ * frame to the end, and the nested ring, which has numbers of its own for nodes, defines all of its frames right before the event. That
+ * takes some microseconds, in a case that is rare. Walking asks for recorder.modules_lock, which nobody holds with signals open; it
+ * reads the bounds of stacks from a cache that the interrupted record does not use. What it needs of the stack that it runs on is some KB, so
+ * that on an alternate stack with less room than that no stack is taken. Own frames are left to whoever reads (they are those of one module). */
+#include "arch.h"
+
+#define WALK_STACK_BYTES (16u << 10)
+
+/* The bounds of the stack that sp lies in. */
+static bool nested_stack(struct thread *t, uintptr_t sp, struct range *found)
+{
+    for (unsigned i = 0; i < NESTED_STACKS_KNOWN; i++) {
+        *found = t->nested_stacks[i];
+        if (lies_in(sp, found->start, found->end))
+            return true;
+    }
+    *found = stack_around(sp);
+    if (!found->end)
+        return false;
+    t->nested_stacks[t->nested_stacks_next++ % NESTED_STACKS_KNOWN] = *found;
+    return true;
+}
+
+/* Whether this runs on an alternate stack on which there is too little room for walking. */
+static bool is_cramped(uintptr_t sp)
+{
+    stack_t alternate;
+    if (failed(sys(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0)))
+        return true;
+    uintptr_t start = (uintptr_t)alternate.ss_sp;
+    return !(alternate.ss_flags & SS_DISABLE) && lies_in(sp, start, start + alternate.ss_size) && sp - start < WALK_STACK_BYTES;
+}
+
+/* From a handler's frame to the code that it interrupted, and one frame out of that; 0: the walk ends. Else how many addresses were added. */
+static uint32_t nested_beyond_signal(struct thread *t, struct registers *at, struct range *stack, uint64_t *ips)
+{
+    struct registers from;
+    struct outward out;
+    uintptr_t lr;
+    if (!step_signal(*at, stack->end, &from, &lr) || !nested_stack(t, from.sp, stack))
+        return 0;
+    packed rule = rule_miss(from.ip, true);
+    ips[0] = from.ip + 1;
+    if (rule_kind(rule) == RULE_LEAF) {
+        *at = (struct registers){strip(lr), from.sp + (uintptr_t)rule_cfa_offset(rule), from.fp};
+        return at->ip ? 1 : 0;
+    }
+    if ((rule_kind(rule) != RULE_STEP && rule_kind(rule) != RULE_FRAME_POINTER) || !step_out(rule, from, stack->end, &out))
+        return 0;
+    *at = out.at;
+    return 1;
+}
+
+/* Writes the return addresses from `at` on, innermost first; how many. There is room for one more than `most`. */
+static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips, uint32_t most)
+{
+    struct range stack;
+    struct outward out;
+    uint32_t count = 0;
+    if (!nested_stack(t, at.sp, &stack))
+        return 0;
+    while (count < most) {
+        packed rule = rule_of(at.ip);
+        if (rule_kind(rule) == RULE_UNKNOWN)
+            break;
+        ips[count++] = at.ip;
+        if (rule_kind(rule) == RULE_STEP || rule_kind(rule) == RULE_FRAME_POINTER) {
+            if (!step_out(rule, at, stack.end, &out))
+                break;
+            at = out.at;
+        } else {
+            uint32_t added = rule_kind(rule) == RULE_SIGNAL ? nested_beyond_signal(t, &at, &stack, ips + count) : 0;
+            if (!added)
+                break;
+            count += added;
+        }
+    }
+    return count;
+}
+
+/* Opens the nested ring for an event of `words` whose stack begins at `at`, and writes the definitions of its frames: *node is the stack's, 0
+ * where there is none, and *stamp is for both. NULL: nothing is to be written. *all: words to publish. */
+static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, uint32_t *node, uint64_t *stamp, uint64_t *all)
+{
+    struct thread *t = self;
+    /* what is mapped twice behind the ring's end is one page: all of it is written in one piece */
+    uint32_t most = (recorder.page / 8 - (uint32_t)words) / 3 - 1;
+    if (most > recorder.depth)
+        most = recorder.depth;
+    uint64_t *to = NULL;
+    *node = 0;
+    *all = words;
+    bool wanted = t->ring && t->wants_stacks;
+    if (wanted && !t->nested_busy && !is_cramped((uintptr_t)&to) && nested_has_room(t, words + 3 * (most + 1)))
+        to = enter_nested(words + 3 * (most + 1));
+    if (!to) {
+        to = enter_nested(words);
+        *stamp = counter();
+        if (to && wanted)
+            lose(HL_LOST_NESTED_STACK);
+        return to;
+    }
+    uint32_t count = nested_walk(t, at, to, most);
+    *stamp = counter();
+    if (!count)
+        lose(HL_LOST_NESTED_STACK);
+    for (uint32_t i = 0; i < count / 2; i++) { /* outermost first */
+        uint64_t ip = to[i];
+        to[i] = to[count - 1 - i];
+        to[count - 1 - i] = ip;
+    }
+    for (uint32_t i = count; i-- > 0;) { /* from the last on: record i lies at or behind address i */
+        uint64_t ip = to[i];
+        to[3 * i] = *stamp << 4 | HL_NODE;
+        to[3 * i + 1] = ip;
+        to[3 * i + 2] = (i + 1) | (uint64_t)i << 32;
+    }
+    *node = count;
+    *all = words + 3 * count;
+    return to + 3 * count;
+}
