@@ -214,4 +214,14 @@ mod tests {
         alike.count(None, Some("c"));
         assert_eq!(alike.to_string(), "1 of 3 equal; first: b here, nothing recorded");
     }
+
+    #[test]
+    fn what_is_counted_is_all_that_was_recorded_and_other_decisions_are_found() {
+        let samples = samples("jruby", "aggressive").unwrap();
+        assert!(samples.equal == samples.of && samples.of > 100, "{samples}");
+        let decisions = decisions("jruby").unwrap();
+        assert!(decisions.equal == decisions.of && decisions.of > 5_000, "{decisions}");
+        let drops = old_drops().unwrap();
+        assert!(drops.len() == 5 && drops.iter().all(|drop| drop.ours_bytes == drop.jvm_bytes && drop.used_bytes > 0), "{drops:?}");
+    }
 }

@@ -6,8 +6,10 @@
 mod bundle;
 mod drops;
 mod fresh;
+mod hotspot;
 mod large;
 mod peers;
+mod settings;
 mod space;
 mod threads;
 mod time;
@@ -28,7 +30,7 @@ pub struct Args {
     /// Seeds of the sizes and of the drops: each is a fresh process for every heap and order, and every one must be within the bounds
     #[arg(long, default_value_t = 3)]
     seeds: u64,
-    /// Only the parts whose name contains this: space, drops, reuse, fresh, large, replay, threads
+    /// Only the parts whose name contains this: hotspot, space, drops, settings, reuse, fresh, large, replay, threads
     #[arg(long, value_name = "TEXT")]
     only: Option<String>,
     /// Replay this bundle, too: a JVM's metaspace, recorded with `heaplab record --jvm-metaspace`
@@ -60,6 +62,8 @@ struct Figures {
     rows: Vec<Row>,
     space: Vec<space::Measured>,
     drops: Vec<drops::Drop>,
+    old_drops: Vec<hotspot::OldDrop>,
+    settings: Vec<(String, settings::Replay)>,
     ratios: Vec<(String, Ratio)>,
     fresh: Vec<(String, fresh::Fresh)>,
     /// Arenas at a time, and what was measured.
@@ -67,7 +71,7 @@ struct Figures {
 }
 
 /// What `--only` chooses from.
-const PARTS: [&str; 7] = ["space", "drops", "reuse", "fresh", "large", "replay", "threads"];
+const PARTS: [&str; 9] = ["hotspot", "space", "drops", "settings", "reuse", "fresh", "large", "replay", "threads"];
 
 impl Figures {
     fn row(&mut self, what: &str, measured: String, bound: &str, holds: bool) {
@@ -93,11 +97,17 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let wanted = |name: &str| args.only.as_ref().is_none_or(|only| name.contains(only.as_str()));
     let mut figures = Figures::default();
+    if wanted("hotspot") {
+        hotspots(&mut figures)?;
+    }
     if wanted("space") {
         spaces(&mut figures, args.seeds)?;
     }
     if wanted("drops") {
         committed(&mut figures)?;
+    }
+    if wanted("settings") {
+        settings_cost(&mut figures, args.repetitions.div_ceil(8))?;
     }
     if wanted("reuse") {
         for (name, count) in [("reuse, 20 k blocks", 20_000), ("reuse, 1 M blocks", 1_000_000)] {
@@ -126,6 +136,74 @@ pub fn run(args: &Args) -> Result<()> {
         std::fs::write(path, serde_json::to_string_pretty(&figures)?)?;
     }
     ensure!(failed == 0, "{failed} of {bounds} bounds not met");
+    Ok(())
+}
+
+/// Whether HotSpot's arenas here are HotSpot's.
+fn hotspots(figures: &mut Figures) -> Result<()> {
+    for trace in hotspot::TRACES {
+        for policy in hotspot::POLICIES {
+            let samples = hotspot::samples(trace, policy)?;
+            let what = format!("jdk17 beside HotSpot 17, {trace}, {policy}: used and committed words, samples");
+            figures.row(&what, samples.to_string(), "equal, word for word", samples.equal == samples.of);
+        }
+    }
+    for trace in hotspot::TRACES {
+        let decisions = hotspot::decisions(trace)?;
+        let what = format!("jdk17 beside HotSpot 17, {trace}: chunk decisions, class and non-class");
+        figures.row(&what, decisions.to_string(), "equal", decisions.equal == decisions.of);
+    }
+    let drops = hotspot::old_drops()?;
+    println!("\njdk11 beside JDK 11 at every drop of its own churn, MB:");
+    println!("| cycle | used | committed, JDK 11 | jdk11 | class space, JDK 11 | jdk11 | committed / used |");
+    println!("|---|---|---|---|---|---|---|");
+    let mb = |bytes: u64| megabytes(bytes as usize);
+    for drop in &drops {
+        let [used, jvm, ours] = [drop.used_bytes, drop.jvm_bytes, drop.ours_bytes].map(mb);
+        let [jvm_class, ours_class] = [drop.jvm_class_bytes, drop.ours_class_bytes].map(mb);
+        println!("| {} | {used:.2} | {jvm:.2} | {ours:.2} | {jvm_class:.2} | {ours_class:.2} | {:.2} |", drop.cycle, ours / used);
+    }
+    let off = drops.iter().map(|drop| (drop.ours_bytes as f64 / drop.jvm_bytes as f64 - 1.0).abs()).fold(0.0, f64::max);
+    let shrinks = drops.windows(2).any(|pair| pair[1].ours_class_bytes < pair[0].ours_class_bytes);
+    let measured = format!(
+        "{:.3} % off at most at {} drops; class space {}",
+        off * 100.0,
+        drops.len(),
+        if shrinks { "shrinks" } else { "never shrinks" }
+    );
+    let holds = !drops.is_empty() && off <= 0.1 && !shrinks;
+    figures.row("jdk11 beside JDK 11: committed at every drop", measured, "within 10 %; class space never shrinks", holds);
+    figures.old_drops = drops;
+    Ok(())
+}
+
+/// What the granule and the policies of giving back cost: no bounds, for whoever has to choose.
+fn settings_cost(figures: &mut Figures, repetitions: usize) -> Result<()> {
+    println!("\nSettings, churn replayed, every block written, {repetitions} times each, the median by the program's own thread:");
+    println!(
+        "| | ns an event, own thread | all threads | committed / live at drops, at most | page faults | uncommits | ms in them, own thread | background | longest, us | mappings |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for (name, replay) in settings::replays(repetitions)? {
+        let settings::Replay { own_ns, all_ns, committed_to_live, faults, uncommits, times, mappings } = replay;
+        let ms = |ns: u64| ns as f64 / 1e6;
+        println!(
+            "| {name} | {own_ns:.1} | {all_ns:.1} | {committed_to_live:.2} | {faults} | {uncommits} | {:.2} | {:.2} | {:.0} | {mappings} |",
+            ms(times.own_ns),
+            ms(times.background_ns),
+            times.longest_ns as f64 / 1e3
+        );
+        figures.settings.push((name.into(), replay));
+    }
+    let order = space::ORDERS[0];
+    println!("\nSettings, 10,000 arenas x 20 blocks, {order}, seed 1; MB resident above the start:");
+    println!("| | filled | 90 % dropped, trimmed | mappings | fill, ns an allocation |");
+    println!("|---|---|---|---|---|");
+    for one in settings::spaces(order, 1)? {
+        let (filled, trimmed) = (megabytes(one.filled_bytes), megabytes(one.trimmed_bytes));
+        println!("| {} | {filled:.2} | {trimmed:.2} | {:+} | {:.0} |", one.heap, one.mappings, one.fill_ns);
+        figures.space.push(one);
+    }
     Ok(())
 }
 

@@ -168,11 +168,11 @@ mod tests {
     }
 
     #[test]
-    fn a_background_setting_has_its_uncommits_in_the_background() {
-        let nth = SETTINGS.iter().position(|(name, ..)| name.starts_with("at return")).unwrap();
-        let replay = child(&nth.to_string()).unwrap();
+    fn what_is_returned_at_once_costs_the_programs_own_thread_and_what_is_kept_costs_memory() {
+        let numbered = |start: &str| SETTINGS.iter().position(|(name, ..)| name.starts_with(start)).unwrap().to_string();
+        let replay = child(&numbered("at return")).unwrap();
         assert!(replay.uncommits > 0 && replay.times.own_ns > 0 && replay.times.background_ns == 0, "{replay:?}");
-        let kept = child("4").unwrap();
+        let kept = child(&numbered("at trim")).unwrap();
         assert!(kept.uncommits == 0 && kept.times.own_ns == 0 && kept.committed_to_live > replay.committed_to_live, "{kept:?}");
     }
 }

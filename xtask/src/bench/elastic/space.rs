@@ -76,7 +76,16 @@ pub fn child(spec: &str) -> Result<()> {
     if heap == super::threads::WORKER {
         return super::threads::worker_child(order, seed);
     }
+    if heap == super::settings::CHILD {
+        println!("{}", serde_json::to_string(&super::settings::child(order)?)?);
+        return Ok(());
+    }
     let seed = seed.parse()?;
+    if let Some(options) = super::settings::granule_of(heap) {
+        let measured = Some(measure(Elastic::with(Growth::SMALL, options), heap, order, seed)?);
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
     let measured = match heap {
         "elastic" => {
             let elastic = Elastic::new(Growth::SMALL, Reclaim::default());

@@ -41,6 +41,15 @@ pub fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/metaspace")
 }
 
+/// The text of a recording's file.
+pub fn gunzipped(name: &str) -> Result<String> {
+    let path = folder().join(name);
+    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
+    let mut text = String::new();
+    GzDecoder::new(file).read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    Ok(text)
+}
+
 /// `count` sizes in bytes, drawn as often as jruby's non-class arenas asked for them, up to `words_max` words.
 pub fn sizes(count: usize, words_max: usize, seed: u64) -> Result<Vec<u32>> {
     let path = folder().join("jruby.hist.csv");
@@ -96,10 +105,7 @@ pub fn recording(name: &str, class: bool) -> Result<Recording> {
     if Path::new(name).join("meta.json").exists() {
         return super::bundle::read(Path::new(name));
     }
-    let path = folder().join(format!("{name}.trace.gz"));
-    let file = std::fs::File::open(&path).with_context(|| path.display().to_string())?;
-    let mut text = String::new();
-    GzDecoder::new(file).read_to_string(&mut text).with_context(|| path.display().to_string())?;
+    let text = gunzipped(&format!("{name}.trace.gz"))?;
     let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: Vec::new(), arenas: 0 };
     // Allocation numbers of the file, which counts those that are left out too.
     let mut numbers: Vec<Option<u32>> = Vec::new();
