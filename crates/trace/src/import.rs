@@ -4,7 +4,7 @@
 //! input (zstd, gzip) is recognised by its first bytes and expanded as it is read, at most [`EXPANSION_LIMIT`]-fold.
 //!
 //! A trace that frees what it never allocated is refused, because whatever is measured on it would be wrong; with
-//! [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`.
+//! [`Options::lenient`] such lines are dropped, counted, and named in `meta.losses`, and so is a last line without a line feed.
 
 mod android;
 mod book;
@@ -50,7 +50,7 @@ pub enum Format {
 pub struct Options {
     /// Where the bytes come from, for messages and `meta.program`.
     pub name: PathBuf,
-    /// Drop what contradicts the order of events, and count it, instead of refusing the trace.
+    /// Drop what contradicts the order of events, and a last line that may have been cut, and say so, instead of refusing the trace.
     pub lenient: bool,
 }
 
@@ -79,7 +79,7 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
             });
         }
     };
-    let lines = Lines::new(input, &options.name);
+    let mut lines = Lines::new(input, &options.name);
     if format == Format::JvmLog {
         return jvm_log::import(lines, options, sink);
     }
@@ -87,12 +87,31 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
         return metaspace_trace::import(lines, options, sink);
     }
     let book = Book::new(options, sink);
-    match format {
-        Format::Text => text::import(lines, book),
-        Format::Android => android::import(lines, book),
-        Format::Logalloc => logalloc::import(lines, book),
-        Format::Heaptrack => heaptrack::import(lines, book),
+    if options.lenient {
+        lines.drop_cut();
+    }
+    let done = match format {
+        Format::Text => text::import(&mut lines, book),
+        Format::Android => android::import(&mut lines, book),
+        Format::Logalloc => logalloc::import(&mut lines, book),
+        Format::Heaptrack => heaptrack::import(&mut lines, book),
         Format::JvmLog | Format::MetaspaceTrace => unreachable!("imported above"),
+    };
+    let mut done = done.map_err(|error| if lines.line().is_cut() { cut(error) } else { error })?;
+    if let Some(number) = lines.dropped() {
+        done.meta.losses.push(format!("line {number}, the last one, has no line feed: it may be half a line, and was dropped"));
+    }
+    Ok(done)
+}
+
+/// An error in a last line that has no line feed.
+fn cut(error: TraceError) -> TraceError {
+    match error {
+        TraceError::Malformed { path, place, expected, found } => {
+            let found = format!("{found} without a line feed, as where a file was cut (--lenient drops such a line)");
+            TraceError::Malformed { path, place, expected, found }
+        }
+        other => other,
     }
 }
 

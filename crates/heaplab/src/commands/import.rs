@@ -39,7 +39,7 @@ pub struct Args {
     /// The trace's format
     #[arg(long, value_enum, default_value = "auto")]
     format: Format,
-    /// Drop lines that contradict the order of events, and count them, instead of refusing the trace
+    /// Drop lines that contradict the order of events, and a last line that was cut, and say so, instead of refusing the trace
     #[arg(long)]
     lenient: bool,
     /// Print what was imported as JSON

@@ -12,7 +12,7 @@ use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
     let mut origin = None;
     while lines.advance()? {
         let mut line = lines.line();

@@ -37,7 +37,7 @@ struct State {
 }
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
     let mut state = State { page_bytes: 4096, ..State::default() };
     book.who(0, 0);
     book.allow_reused();

@@ -14,12 +14,24 @@ pub struct Lines<R> {
     line: Vec<u8>,
     number: u64,
     whole: bool,
+    drops_cut: bool,
+    dropped: Option<u64>,
 }
 
 impl<R: BufRead> Lines<R> {
     /// The lines of `input`, which is called `path` in messages.
     pub fn new(input: R, path: &Path) -> Lines<R> {
-        Lines { input, path: path.into(), line: Vec::new(), number: 0, whole: false }
+        Lines { input, path: path.into(), line: Vec::new(), number: 0, whole: false, drops_cut: false, dropped: None }
+    }
+
+    /// A last line without a line feed is left out from here on: it may have been cut, and half a number is a number.
+    pub fn drop_cut(&mut self) {
+        self.drops_cut = true;
+    }
+
+    /// The number of the last line, where it was left out.
+    pub fn dropped(&self) -> Option<u64> {
+        self.dropped
     }
 
     /// Goes to the next line that is not blank; false at the end.
@@ -42,6 +54,10 @@ impl<R: BufRead> Lines<R> {
                 self.line.pop();
             }
             if !self.line.is_empty() {
+                if !self.whole && self.drops_cut {
+                    self.dropped = Some(self.number);
+                    return Ok(false);
+                }
                 return Ok(true);
             }
         }
@@ -59,7 +75,7 @@ impl<R: BufRead> Lines<R> {
 
     /// The line.
     pub fn line(&self) -> Line<'_> {
-        Line { rest: &self.line, whole: &self.line, number: self.number, path: &self.path }
+        Line { rest: &self.line, whole: &self.line, is_cut: !self.whole, number: self.number, path: &self.path }
     }
 }
 
@@ -68,11 +84,17 @@ impl<R: BufRead> Lines<R> {
 pub struct Line<'a> {
     rest: &'a [u8],
     whole: &'a [u8],
+    is_cut: bool,
     number: u64,
     path: &'a Path,
 }
 
 impl<'a> Line<'a> {
+    /// Whether it has no line feed: it is the last one, and may be half of one.
+    pub fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
     /// All of it.
     pub fn whole(&self) -> &'a [u8] {
         self.whole

@@ -21,7 +21,7 @@ struct Call<'a> {
 }
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
     let mut in_arenas = 0u64;
     while lines.advance()? {
         let mut line = lines.line();

@@ -216,6 +216,31 @@ fn lenient_drops_and_counts() {
 }
 
 #[test]
+fn a_last_line_that_was_cut_is_dropped_leniently_and_said() {
+    let cut: [&[u8]; 4] = [
+        b"a 64 0 1\na 4096 0 1\nf 1",
+        b"1: malloc 0x10 64\n1: malloc 0x20 4096\n1: mall",
+        b"1 1 malloc(64)=0x10\n1 1 malloc(4096)=0x20\n1 1 malloc(81",
+        b"v 10400 3\na 40 0\n+ 0\na 1000 0\n+ 1\na 10",
+    ];
+    for trace in cut {
+        let shown = String::from_utf8_lossy(trace);
+        let (events, done) = imported(trace, true).unwrap();
+        assert_eq!(events.iter().map(|event| event.size).collect::<Vec<_>>(), [64, 4096], "{shown}");
+        let last = trace.iter().filter(|byte| **byte == b'\n').count() + 1;
+        assert_eq!(
+            done.meta.losses.last().unwrap(),
+            &format!("line {last}, the last one, has no line feed: it may be half a line, and was dropped")
+        );
+        let mut whole = trace[..trace.iter().rposition(|byte| *byte == b'\n').unwrap() + 1].to_vec();
+        whole.extend_from_slice(b" ");
+        assert!(imported(&whole, true).unwrap().1.meta.losses.iter().all(|loss| !loss.contains("last one")), "{shown}");
+    }
+    let error = imported(cut[1], false).unwrap_err().to_string();
+    assert!(error.contains("line 3") && error.contains("--lenient drops such a line"), "{error}");
+}
+
+#[test]
 fn a_file_that_was_cut_is_told_with_place_and_way_out() {
     let lines: String = (0..200).map(|object| format!("a {object} {} 1\n", object * 7919 % 1000)).collect();
     let mut gzip = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::default());

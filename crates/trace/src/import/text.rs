@@ -19,7 +19,7 @@ use std::io::{BufRead, Write};
 const ASSUMED_ALIGNMENT: u64 = 16;
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>) -> Result<Imported, TraceError> {
     let mut stacks = HashMap::new();
     let mut numbers = 0u64;
     let mut aligned = 0u64;
