@@ -22,6 +22,8 @@ pub struct HeapCell {
     pub environment: Vec<(String, String)>,
     /// Space cells: one where the heap's space depends on nothing but the program, more where it depends on time.
     pub space_cells: u32,
+    /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or does so already.
+    pub without_huge_pages: Option<String>,
 }
 
 /// An experiment: one program, several heaps.

@@ -114,6 +114,9 @@ pub struct HeapResult {
     pub time: Option<Time>,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
+    /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`: it has no such switch, or does so already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_huge_pages: Option<String>,
 }
 
 impl HeapResult {

@@ -61,7 +61,9 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
     let version = cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
     let version = version.or_else(|| measured.blocks.iter().find_map(|block| Some(time_report(block, name)?.version.clone())));
     let time = time(plan, measured, name);
-    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, failures }
+    let cell = plan.heaps.iter().find(|heap| heap.name == name);
+    let without_huge_pages = cell.and_then(|heap| heap.without_huge_pages.clone());
+    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, failures, without_huge_pages }
 }
 
 fn time_report<'a>(block: &'a Block, heap: &str) -> Option<&'a TimeReport> {

@@ -140,9 +140,19 @@ fn huge_pages(results: &Results) -> Option<String> {
     };
     let found: Vec<String> = results.heaps.iter().filter_map(huge).collect();
     (!found.is_empty() && results.machine.huge_pages != "never").then(|| {
+        let such = results.heaps.iter().filter(|heap| heap.space.as_ref().is_some_and(|space| space.peak_huge_page_bytes > 0));
+        let (with, without): (Vec<&HeapResult>, Vec<&HeapResult>) = such.partition(|heap| heap.without_huge_pages.is_some());
+        let mut switches: Vec<&str> = with.iter().filter_map(|heap| heap.without_huge_pages.as_deref()).collect();
+        switches.dedup();
+        let mut how = Vec::from_iter((!switches.is_empty()).then(|| switches.join(", ")));
+        if !without.is_empty() {
+            let names: Vec<&str> = without.iter().map(|heap| heap.heap.as_str()).collect();
+            how.push(format!("{} has no switch for it, only the system has: /sys/kernel/mm/transparent_hugepage/enabled", names.join(", ")));
+        }
         format!(
-            "At the peak {} lie in huge pages, which the kernel makes resident whole, used or not: without them (mimalloc:allow_thp=false) the figure is another.",
-            found.join(", ")
+            "At the peak {} lie in huge pages, which the kernel makes resident whole, used or not: without them the figure is another ({}).",
+            found.join(", "),
+            how.join("; ")
         )
     })
 }
@@ -286,6 +296,9 @@ mod tests {
         }
         let both = said(&found);
         assert!(both.contains("At the peak 2.00 MiB of the 8.00 MiB of a lie in huge pages"), "{both}");
+        assert!(both.contains("figure is another (a has no switch for it, only the system has"), "{both}");
+        found.heaps[1].without_huge_pages = Some("a:thp=never".into());
+        assert!(said(&found).contains("figure is another (a:thp=never)."), "{}", said(&found));
         assert!(both.contains("More is resident than committed of a: "), "{both}");
         found.machine.huge_pages = "never".into();
         assert!(!said(&found).contains("huge pages"));

@@ -24,7 +24,10 @@ fn write_program(folder: &Path) -> std::path::PathBuf {
 }
 
 fn plan(folder: &Path, heaps: &[&str]) -> Plan {
-    let heaps = heaps.iter().map(|name| HeapCell { name: name.to_string(), environment: Vec::new(), space_cells: 1 }).collect();
+    let heaps = heaps
+        .iter()
+        .map(|name| HeapCell { name: name.to_string(), environment: Vec::new(), space_cells: 1, without_huge_pages: None })
+        .collect();
     Plan {
         program: write_program(folder),
         workload: Workload { events: EVENTS, peak_requested_bytes: EVENTS / 2 * 4096, ..Workload::default() },

@@ -271,7 +271,24 @@ pub fn cell(heap: &Heap, threads: bool) -> HeapCell {
         Heap::Elastic(spec) => (Vec::new(), spec.depends_on_time()),
         Heap::Metaspace(_) | Heap::Bump => (Vec::new(), false),
     };
-    HeapCell { name: heap.to_string(), environment, space_cells: if depends_on_time || threads { SPACE_CELLS } else { 1 } }
+    let space_cells = if depends_on_time || threads { SPACE_CELLS } else { 1 };
+    HeapCell { name: heap.to_string(), environment, space_cells, without_huge_pages: without_huge_pages(heap).map(String::from) }
+}
+
+/// The switch by which a heap keeps huge pages away, where it has one and does not. glibc has none: its `hugetlb` asks for them, and
+/// without it the system's setting holds; bump and metaspace ask for memory in the plain way.
+fn without_huge_pages(heap: &Heap) -> Option<&'static str> {
+    let is_set = |name: &str| heap.to_string().contains(name);
+    match heap {
+        Heap::System(spec) => match spec.heap().kind {
+            Kind::Glibc => (is_set("hugetlb=1") || is_set("hugetlb=2")).then_some("glibc:hugetlb=0"),
+            Kind::Jemalloc => (!is_set("thp=never")).then_some("jemalloc:thp=never"),
+            Kind::Mimalloc => (!is_set("allow_thp=false")).then_some("mimalloc:allow_thp=false"),
+            Kind::Library | Kind::Null => None,
+        },
+        Heap::Elastic(_) => is_set("huge_pages=true").then_some("elastic:huge_pages=false"),
+        Heap::Metaspace(_) | Heap::Bump => None,
+    }
 }
 
 /// Loads a library as the cells of `lib:` do.
@@ -373,6 +390,29 @@ fn null(program: &Program) -> Result<Null> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
+        let switch = |name: &str| cell(&parse_list(name).unwrap()[0], false).without_huge_pages;
+        for (heap, expected) in [
+            ("glibc", None),
+            ("glibc:hugetlb=1", Some("glibc:hugetlb=0")),
+            ("jemalloc:narenas=1", Some("jemalloc:thp=never")),
+            ("jemalloc:thp=never", None),
+            ("mimalloc", Some("mimalloc:allow_thp=false")),
+            ("mimalloc:allow_thp=false", None),
+            ("lib:/a/libx.so", None),
+            ("elastic", None),
+            ("elastic:huge_pages=true", Some("elastic:huge_pages=false")),
+            ("bump", None),
+            ("metaspace:jdk17", None),
+        ] {
+            let switch = switch(heap);
+            assert_eq!(switch.as_deref(), expected, "{heap}");
+            // It can be typed, and is the end of it.
+            assert!(switch.is_none_or(|named| cell(&parse_list(&named).unwrap()[0], false).without_huge_pages.is_none()));
+        }
+    }
 
     #[test]
     fn parameters_belong_to_the_heap_before_them() {

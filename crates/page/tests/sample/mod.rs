@@ -372,6 +372,7 @@ fn results() -> Results {
             }),
             time: Some(Time { ns_per_event: Estimate { value: ns, low: ns * 0.97, high: ns * 1.03 }, ..Time::default() }),
             failures: Vec::new(),
+            without_huge_pages: None,
         }
     };
     let mut broken = HeapResult { heap: "lib:/opt/own.so".into(), ..HeapResult::default() };
