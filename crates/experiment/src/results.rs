@@ -84,6 +84,9 @@ pub struct Settings {
     pub margin: f64,
     /// Confidence of the intervals: 0.95.
     pub confidence: f64,
+    /// heaplab was built without optimisation: times mean nothing.
+    #[serde(default)]
+    pub debug_build: bool,
 }
 
 /// Where it was measured.

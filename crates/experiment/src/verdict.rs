@@ -175,6 +175,9 @@ fn beyond_committed(results: &Results) -> Option<String> {
 pub fn cautions(results: &Results) -> Vec<String> {
     let mut cautions = Vec::new();
     let workload = &results.workload;
+    if results.settings.debug_build && results.heaps.iter().any(|heap| heap.time.is_some()) {
+        cautions.push("heaplab was built without optimisation (a debug build): its times mean nothing. Build it with --release.".into());
+    }
     if workload.usable_size_reads > 0 {
         let under = if workload.allocator.is_empty() { "the allocator it was recorded under" } else { &workload.allocator };
         cautions.push(format!(
@@ -284,6 +287,19 @@ mod tests {
         assert!(space([1 << 20, 2 << 20], 2.0).contains("needs 100.0 % more than b"));
         let time = sentences(&results([1, 400], 400.0, 10, 1)).swap_remove(1);
         assert_eq!(time, "Time: a needs 399.0 ns an event more than b (400.0 ns against 1.0 ns, p = 0.020).");
+    }
+
+    #[test]
+    fn times_of_a_debug_build_are_said_to_mean_nothing() {
+        let mut found = results([1 << 20, 2 << 20], 2.0, 10, 1);
+        let said = |found: &Results| cautions(found).iter().any(|caution| caution.contains("a debug build"));
+        found.settings.debug_build = true;
+        found.heaps.iter_mut().for_each(|heap| heap.time = None);
+        assert!(!said(&found), "space is what it is");
+        found.heaps[0].time = Some(crate::results::Time::default());
+        assert!(said(&found));
+        found.settings.debug_build = false;
+        assert!(!said(&found));
     }
 
     #[test]

@@ -114,7 +114,7 @@ pub fn keep(bundle: &Path, results: &Results) -> Result<()> {
 /// Whether an earlier replay of the same workload has a figure that none of the `later` ones measured in the same way.
 fn has_news(earlier: &Results, later: &[Results]) -> bool {
     let workload = |results: &Results| Workload { bundle: String::new(), ..results.workload.clone() };
-    let way = |results: &Results| (results.settings.touch, results.settings.threads, results.machine.clone());
+    let way = |results: &Results| (results.settings.touch, results.settings.threads, results.settings.debug_build, results.machine.clone());
     let alike: Vec<&Results> = later.iter().filter(|later| way(later) == way(earlier)).collect();
     let again = |heap: &HeapResult, measure| {
         alike.iter().flat_map(|later| &later.heaps).any(|one| one.heap == heap.heap && one.version == heap.version && one.has(measure))

@@ -186,6 +186,7 @@ fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], ex
         seed: args.seed,
         margin: args.margin / 100.0,
         confidence: 0.95,
+        debug_build: cfg!(debug_assertions),
     };
     let libraries = specs.iter().filter_map(heaps::Heap::library);
     let files = std::iter::once(executable).chain(std::iter::once(program.path())).chain(libraries);
