@@ -56,8 +56,16 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let words = help::laid_out(CommandLine::command(), terminal::columns()).get_matches();
-    let line = CommandLine::from_arg_matches(&words).unwrap_or_else(|error| error.exit());
+    let words = help::laid_out(CommandLine::command(), terminal::columns()).try_get_matches();
+    let line = match words.and_then(|words| CommandLine::from_arg_matches(&words)) {
+        Ok(line) => line,
+        // Help and the version were asked for, and are laid out.
+        Err(error) if !error.use_stderr() => error.exit(),
+        Err(error) => {
+            refuse(&error);
+            return ExitCode::from(2);
+        }
+    };
     let command = line.command.unwrap_or(Command::Tour(commands::tour::Args::default()));
     run(command).unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {
@@ -66,6 +74,15 @@ fn main() -> ExitCode {
         eprintln!("heaplab: {}", message(&error));
         ExitCode::from(if is_misasked(&error) { 2 } else { 1 })
     })
+}
+
+/// Says why a command line is refused, in clap's colours where its lines fit: it breaks none itself.
+fn refuse(error: &clap::Error) {
+    let text = error.render().to_string();
+    let width = terminal::error_width().unwrap_or(usize::MAX);
+    if text.lines().any(|line| line.chars().count() > width) || error.print().is_err() {
+        eprint!("{text}");
+    }
 }
 
 /// Whether what was asked for is wrong.

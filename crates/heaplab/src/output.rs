@@ -50,6 +50,10 @@ macro_rules! println {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
 
+macro_rules! eprint {
+    ($($text:tt)*) => { $crate::output::note(format_args!($($text)*)) };
+}
+
 macro_rules! eprintln {
     ($($text:tt)*) => { $crate::output::note(format_args!("{}\n", format_args!($($text)*))) };
 }

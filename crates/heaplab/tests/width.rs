@@ -55,6 +55,27 @@ fn every_help_fits_its_terminal() {
 }
 
 #[test]
+fn what_is_refused_fits_its_terminal() {
+    let folder = tempfile::tempdir().unwrap();
+    let refused: [&[&str]; 6] = [
+        &["replay"],
+        &["replay", "a.heaplab", "--touch", "some"],
+        &["replay", "a.heaplab", "--spaced", "--on", "glibc"],
+        &["report", "a.heaplab", "--at", "1", "--between", "2", "3", "--allocator", "nobodys"],
+        &["record"],
+        &["expotr", "a.heaplab"],
+    ];
+    for (arguments, columns) in refused.into_iter().flat_map(|arguments| [80, 60, 100].map(|columns| (arguments, columns))) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+        let output = command.args(arguments).current_dir(folder.path()).env("COLUMNS", columns.to_string()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(2) && said.starts_with("error: ") && !said.contains('\x1b'), "{arguments:?}: {said}");
+        assert!(said.contains("For more information, try '--help'."), "{said}");
+        assert_fits(&said, columns, arguments);
+    }
+}
+
+#[test]
 fn reports_and_lists_fit_eighty_columns() {
     let folder = tempfile::tempdir().unwrap();
     let traces = repository().join("traces");
