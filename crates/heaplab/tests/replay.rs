@@ -48,8 +48,48 @@ fn space_of_real_heaps() {
     assert!(bundle.join("replay-all.program").exists());
     // What was measured is kept: another heap's cells are run, these are not.
     let names = std::fs::read_dir(bundle.join("replay-cells")).unwrap().map(|entry| entry.unwrap().file_name());
-    let kept = names.filter(|name| !name.to_string_lossy().starts_with("results-")).count();
+    let kept = names.filter(|name| !name.to_string_lossy().starts_with("replays-")).count();
     assert_eq!(kept, 1 + 1 + 3, "null, glibc, and three of jemalloc");
+}
+
+/// Three threads pass blocks on: each frees what the one before it allocated, and at one moment 6,000 blocks of 1,000 bytes are live.
+fn passed_on(folder: &Path) -> PathBuf {
+    let path = folder.join("passed.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    let born = |object: u64| Event { object, size: 1000, thread: (object % 3) as u32, ..Event::default() };
+    let freed = |object: u64| Event { op: Op::Free, object, thread: ((object + 1) % 3) as u32, ..Event::default() };
+    (0..6_000).for_each(|object| writer.push(&born(object)).unwrap());
+    (0..6_000).for_each(|object| writer.push(&freed(object)).unwrap());
+    let mut tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default(); 3], ..Tables::default() };
+    tables.stacks.push(Default::default());
+    tables.arenas.push(Default::default());
+    writer.finish(&tables, Meta { program: "relay".into(), ..Meta::default() }).unwrap();
+    path
+}
+
+#[test]
+fn space_with_threads() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = passed_on(folder.path());
+    let output = heaplab(&["--threads", "--space", "--verify", "--on", "glibc,jemalloc,mimalloc:allow_thp=false", "--json"], &bundle);
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let results: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&results["settings"]["threads"], &results["workload"]["threads"]), (&true.into(), &3.into()));
+    for heap in results["heaps"].as_array().unwrap() {
+        let (name, space) = (&heap["heap"], &heap["space"]);
+        assert_eq!((space["cells"].as_u64(), heap["failures"].as_array().map(Vec::len)), (Some(3), Some(0)), "{name}");
+        let peak = space["peak_resident_bytes"].as_u64().unwrap();
+        let range = [0, 1].map(|end| space["peak_resident_range_bytes"][end].as_u64().unwrap());
+        assert!((5_900_000..18_000_000).contains(&peak) && range[0] <= peak && peak <= range[1], "{name}: {peak} in {range:?}");
+        let requested = space["curve"].as_array().unwrap().iter().map(|moment| moment["requested_bytes"].as_u64().unwrap()).max();
+        assert_eq!(requested, Some(6_000_000), "{name}");
+    }
+    // The same for a person: from the kept cells.
+    let text =
+        String::from_utf8(heaplab(&["--threads", "--space", "--on", "glibc,jemalloc,mimalloc:allow_thp=false"], &bundle).stdout).unwrap();
+    let heading = text.split_whitespace().take(20).collect::<Vec<_>>().join(" ");
+    assert!(heading.starts_with("relay: 12,000 events, 6,000 objects") && heading.contains("; 3 threads;"), "{text}");
+    assert!(text.contains("Space: ") && text.contains("jemalloc") && !text.contains("Time: "), "{text}");
 }
 
 #[test]

@@ -18,16 +18,20 @@ pub struct Args {
     /// The folder for the recording and the page; made where it is missing
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
     into: PathBuf,
-    /// Timed repetitions of the replay on each heap
-    #[arg(long, default_value_t = REPS, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    /// Timed repetitions of the replay on each heap; 0: space alone
+    #[arg(long, default_value_t = REPS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     reps: u32,
 }
 
 impl Default for Args {
     fn default() -> Self {
-        Args { into: "heaplab-tour".into(), reps: REPS }
+        let asked = std::env::var(REPS_VARIABLE).ok().and_then(|reps| reps.parse().ok());
+        Args { into: "heaplab-tour".into(), reps: asked.unwrap_or(REPS) }
     }
 }
+
+/// `--reps` of `heaplab` alone, for the test that runs it in a debug build (CONTRIBUTING.md).
+const REPS_VARIABLE: &str = "HEAPLAB_TOUR_REPS";
 
 /// Timed repetitions: the fewest that show a difference in time at 95 %, because the heaps are many.
 const REPS: u32 = 6;
@@ -48,7 +52,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     step(&["report", text(&recording)?])?;
     println!("\n{}", terminal::paragraph(EVERY_HEAP, "", 0, terminal::columns()))?;
     let heaps = crate::heaps::built_in().join(",");
-    step(&["replay", text(&recording)?, "--on", &heaps, "--reps", &args.reps.to_string()])?;
+    let reps = args.reps.to_string();
+    let measured: &[&str] = if args.reps == 0 { &["--space"] } else { &["--reps", &reps] };
+    step(&[&["replay", text(&recording)?, "--on", &heaps], measured].concat())?;
     println!("\nAll of it as one page, to open in a browser:\n")?;
     step(&["report", text(&recording)?, "--html", text(&page)?])?;
     println!(
