@@ -27,6 +27,15 @@ fn key_of(name: &str) -> Option<(u32, u32)> {
     Some((pid.parse().ok()?, seq.parse().ok()?))
 }
 
+/// Numbers of the image's rings that are there, whatever its process file says.
+pub fn ring_numbers(spool: &Path, (pid, seq): (u32, u32)) -> io::Result<Vec<u32>> {
+    let prefix = format!("{pid}-{seq}-");
+    let number_of = |name: &str| name.strip_prefix(&prefix)?.strip_suffix(".ring")?.parse().ok();
+    let mut found: Vec<u32> = fs::read_dir(spool)?.flatten().filter_map(|entry| number_of(entry.file_name().to_str()?)).collect();
+    found.sort_unstable();
+    Ok(found)
+}
+
 /// Path of an image's process file.
 pub fn process_path(spool: &Path, (pid, seq): (u32, u32)) -> PathBuf {
     spool.join(format!("{pid}-{seq}.process"))

@@ -67,8 +67,60 @@ struct Tracked {
     rings: Vec<TrackedRing>,
     /// Number of the next ring file to open.
     next_ring: u32,
+    /// The number of rings that it states is not to be believed.
+    is_misled: bool,
+    /// Rings that cannot be opened.
+    unread: Vec<u32>,
     /// It was seen to have stopped recording.
     cut: bool,
+}
+
+impl Tracked {
+    /// Opens the rings that the image has made since; gives what went wrong. `count` stands where the program can write: a ring that is not there
+    /// shows that it is not true, and from then on the folder is asked, so that no thread waits for ever for a ring that nobody empties.
+    fn open_rings(&mut self, spool: &Path, key: (u32, u32), count: u32) -> Vec<String> {
+        let mut losses = Vec::new();
+        while self.next_ring < count && !self.is_misled {
+            match Ring::open(&discover::ring_path(spool, key, self.next_ring)) {
+                Ok(None) => return losses,
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                    let (pid, seq) = key;
+                    losses.push(format!(
+                        "the number of rings of process {pid} (image {seq}) was overwritten by the program: it is said to be {count}"
+                    ));
+                    self.is_misled = true;
+                }
+                opened => {
+                    losses.extend(self.follow(spool, key, self.next_ring, opened));
+                    self.next_ring += 1;
+                }
+            }
+        }
+        let numbers = if self.is_misled { discover::ring_numbers(spool, key).unwrap_or_default() } else { Vec::new() };
+        for number in numbers.into_iter().filter(|number| *number >= self.next_ring).collect::<Vec<u32>>() {
+            if self.rings.iter().all(|ring| ring.id.ring != number) && !self.unread.contains(&number) {
+                let opened = Ring::open(&discover::ring_path(spool, key, number));
+                losses.extend(self.follow(spool, key, number, opened));
+            }
+        }
+        losses
+    }
+
+    /// The ring is emptied from now on, or said not to be.
+    fn follow(&mut self, spool: &Path, (pid, seq): (u32, u32), number: u32, opened: io::Result<Option<Ring>>) -> Option<String> {
+        match opened {
+            Ok(None) => None,
+            Ok(Some(ring)) => {
+                let id = RingId { pid, seq, ring: number, nested: false };
+                self.rings.push(TrackedRing { id, ring, waiting_since: None, damaged: false });
+                None
+            }
+            Err(error) => {
+                self.unread.push(number);
+                Some(format!("the ring {} cannot be read: {error}", discover::ring_path(spool, (pid, seq), number).display()))
+            }
+        }
+    }
 }
 
 /// Follows all images of a spool and empties their rings.
@@ -152,7 +204,9 @@ impl Drainer {
             }
             let file = File::open(discover::process_path(&self.spool, key))?;
             if let Some(start_ticks) = discover::identity(&file) {
-                self.living.insert(key, Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, cut: false });
+                let tracked =
+                    Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false };
+                self.living.insert(key, tracked);
             }
         }
         let mut losses = Vec::new();
@@ -161,19 +215,7 @@ impl Drainer {
             if let Some(reason) = cut.filter(|_| !std::mem::replace(&mut tracked.cut, cut.is_some())) {
                 self.cut.push((key.0, reason));
             }
-            while tracked.next_ring < count {
-                let number = tracked.next_ring;
-                let path = discover::ring_path(&self.spool, *key, number);
-                match Ring::open(&path) {
-                    Ok(None) => break,
-                    Ok(Some(ring)) => {
-                        let id = RingId { pid: key.0, seq: key.1, ring: number, nested: false };
-                        tracked.rings.push(TrackedRing { id, ring, waiting_since: None, damaged: false });
-                    }
-                    Err(error) => losses.push(format!("the ring {} cannot be read: {error}", path.display())),
-                }
-                tracked.next_ring += 1;
-            }
+            losses.extend(tracked.open_rings(&self.spool, *key, count));
         }
         all(losses, |text| self.note(&Note::Loss { text }))
     }
@@ -306,7 +348,9 @@ impl Drainer {
         self.done.insert(key);
         let noted = self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
         if emptied.is_ok() && how != How::Running {
-            for number in 0..tracked.next_ring {
+            for number in
+                (0..tracked.next_ring).chain(tracked.rings.iter().map(|ring| ring.id.ring).filter(|ring| *ring >= tracked.next_ring))
+            {
                 let _ = fs::remove_file(discover::ring_path(&self.spool, key, number));
             }
         }
@@ -424,6 +468,31 @@ mod tests {
         let mut tail = [0; 8];
         ring.read_exact_at(&mut tail, offset_of!(RingHeader, tail) as u64).unwrap();
         u64::from_le_bytes(tail)
+    }
+
+    #[test]
+    fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
+        let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+        let (mut drainer, first) = drainer(folder.path(), &words, WORDS);
+        let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
+        for count in [1_000_000_u32, u32::MAX] {
+            process.write_all_at(&count.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
+            drainer.discover().unwrap();
+        }
+        // The program takes its next ring's number from the same place.
+        let last = discover::ring_path(folder.path(), (7, 0), u32::MAX);
+        fs::copy(discover::ring_path(folder.path(), (7, 0), 0), &last).unwrap();
+        drainer.discover().unwrap();
+        let last = File::options().read(true).write(true).open(last).unwrap();
+        for _ in 0..2 {
+            drainer.turn().unwrap();
+        }
+        assert!((tail(&first), tail(&last)) == (WORDS, WORDS), "nobody waits for room for ever");
+        let index = drainer.into_index();
+        let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
+        assert!(text.starts_with("the number of rings of process 7 (image 0) was overwritten"), "{text}");
     }
 
     /// Of a full ring: until nothing waits in it, at every head it is given.

@@ -6,6 +6,7 @@ use crate::Op;
 use crate::parquet::encode;
 use crate::parquet::footer::MAGIC;
 use crate::parquet::thrift::{Writer, varint};
+use crate::tables::Thread;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 fn read(path: &Path) -> Result<u64, TraceError> {
@@ -194,6 +195,30 @@ fn bombs_are_refused_before_memory_is_taken() {
         error(bomb(8, 3, &vec![0; 50 << 20])),
     ];
     insta::assert_snapshot!(said.join("\n"));
+}
+
+/// A header says that there are a million threads, or two billion, and nothing follows.
+#[test]
+fn a_million_threads_in_a_header_are_refused_before_memory_is_taken() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = written(folder.path(), &sample()).path().to_owned();
+    for claimed in [1_000_000, i32::MAX] {
+        fs::write(path.join("threads.parquet"), bomb(8, claimed, b"")).unwrap();
+        let error = read(&path).unwrap_err().to_string();
+        assert!(error.contains("threads.parquet") && error.contains("rows") && error.contains(&claimed.to_string()), "{error}");
+    }
+}
+
+/// A million threads that are there are read, however little they take.
+#[test]
+fn a_million_equal_threads_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    writer.push(&Event { size: 1, ..Event::default() }).unwrap();
+    let threads = vec![Thread::default(); 1_000_000];
+    writer.finish(&Tables { threads, ..tables() }, Meta::default()).unwrap();
+    assert_eq!(Bundle::open(&path).unwrap().tables().threads.len(), 1_000_000);
 }
 
 #[test]
