@@ -6,7 +6,14 @@
 //! that was started loads the recorder before its first instruction of its own, so that an image of that process begins between that
 //! line and the next of the same process, or the program was not recorded. What keeps it from that is in its file ([`crate::diagnose`]).
 //!
-//! Not seen: what a program starts by a system call of its own, or what an unrecorded program starts.
+//! A program that loads the recorder is seen however it was started: it makes its own image. One that does not leaves no line, and is seen only while
+//! it runs ([`crate::unrecorded`]), when it was started
+//! - by a system call that its parent made itself (`syscall(SYS_execve, ...)`, assembly, Go's runtime);
+//! - by the C library itself: `system()` and `popen()`, whose shell records as a rule, but does not where LD_PRELOAD was taken out of
+//!   the environment before; and `pidfd_spawn()`, `pidfd_spawnp()` (glibc 2.39 and later);
+//! - by a program that is not recorded.
+//!
+//! Of the program that heaplab started, the name by which it ended is compared as well.
 
 use crate::control::Refused;
 use crate::diagnose::{self, Obstacle};
