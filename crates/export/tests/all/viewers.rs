@@ -9,6 +9,7 @@ use crate::{
 use heaplab_export::{Format, Moment, Weight};
 use std::{
     collections::BTreeSet,
+    os::unix::net::UnixStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -89,19 +90,26 @@ impl Profiler {
         let sessions = tempfile::tempdir().unwrap();
         let server =
             Self::command(&program, &sessions).args(["--daemon", file, "--session", "test"]).stdout(Stdio::null()).spawn().unwrap();
-        let profiler = Profiler { program, sessions, server };
-        let is_ready = |_: &u32| {
+        let mut profiler = Profiler { program, sessions, server };
+        // A client that finds a session whose server does not listen yet takes it for dead and removes it, so that none is asked before.
+        while !profiler.listens() || profiler.ask(&["thread", "list"]).is_err() {
+            assert!(profiler.server.try_wait().unwrap().is_none(), "the server has ended");
             std::thread::sleep(Duration::from_millis(100));
-            profiler.ask(&["thread", "list"]).is_ok()
-        };
-        assert!((0..100).any(|attempt| is_ready(&attempt)), "the server does not answer: {:?}", profiler.ask(&["status"]));
+        }
         profiler
+    }
+
+    /// Whether the server has a socket that takes connections.
+    fn listens(&self) -> bool {
+        let mut entries = std::fs::read_dir(self.sessions.path()).unwrap().flatten();
+        entries.any(|entry| UnixStream::connect(entry.path()).is_ok())
     }
 
     fn command(program: &Path, sessions: &tempfile::TempDir) -> Command {
         let mut command = Command::new("node");
         // Labels need no symbols, and a test no network.
         command.arg(program).env("PROFILER_CLI_NO_SYMBOLICATE", "1").env("PROFILER_CLI_SESSION_DIR", sessions.path());
+        command.env("PROFILER_CLI_LOAD_TIMEOUT_MS", "600000");
         command
     }
 

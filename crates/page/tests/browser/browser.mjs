@@ -3,6 +3,9 @@ import { chromium } from 'playwright-core';
 
 const QUIET = ['--no-sandbox', '--disable-gpu', '--disable-quic', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync'];
 
+// A busy machine may take long for anything.
+export const PATIENCE_MS = 600_000;
+
 export function openBrowser() {
-  return chromium.launch({ executablePath: process.env.HEAPLAB_CHROMIUM ?? '/usr/bin/chromium', args: QUIET });
+  return chromium.launch({ timeout: PATIENCE_MS, executablePath: process.env.HEAPLAB_CHROMIUM ?? '/usr/bin/chromium', args: QUIET });
 }

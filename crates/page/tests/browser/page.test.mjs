@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { after, before, describe, test } from 'node:test';
-import { openBrowser } from './browser.mjs';
+import { PATIENCE_MS, openBrowser } from './browser.mjs';
 import { contrastFaults, focusFaults, structureFaults } from './judge.mjs';
 
 const folder = process.env.HEAPLAB_PAGES;
@@ -23,6 +23,7 @@ after(async () => { await browser?.close(); });
 // Opens a page, gives what the test wants to see of it, and checks that nothing was asked of anybody and nothing failed.
 async function open(name, look, options = {}) {
   const context = await browser.newContext({ viewport: LAPTOP, ...options });
+  context.setDefaultTimeout(PATIENCE_MS);
   const tab = await context.newPage();
   const wrong = [];
   tab.on('pageerror', (error) => wrong.push(`error: ${error.message}`));
@@ -31,6 +32,7 @@ async function open(name, look, options = {}) {
   try {
     await tab.goto(addressOf(name));
     await tab.waitForSelector('html[data-ready]');
+    await settled(tab);
     await look(tab, modelOf(name));
     assert.deepEqual(wrong, []);
     assert.equal(await tab.evaluate(() => window.hacked), undefined, 'a name ran as a script');
@@ -39,6 +41,11 @@ async function open(name, look, options = {}) {
     await context.close();
   }
 }
+
+// Charts are drawn when their width is known, which is with a frame, and what is in details comes when they have opened.
+const settled = (tab) => tab.evaluate(() => new Promise((done) => {
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(done)));
+}));
 
 const titles = (tab, selector) => tab.$$eval(`${selector} [title]`, (nodes) => nodes.map((node) => node.title));
 
@@ -123,6 +130,7 @@ describe('live bytes over time', PARALLEL, () => {
 
   test('the table says the same', () => open('full', async (tab, model) => {
     await tab.getByText('The same as a table').click();
+    await tab.locator('#time details tbody tr').first().waitFor();
     const most = (await titles(tab, '#time details tbody td:nth-child(3)')).map((title) => Number(title.replace(/\D/g, '')));
     assert.equal(Math.max(...most), model.totals.peak_bytes);
   }));
@@ -352,6 +360,7 @@ describe('for everyone', PARALLEL, () => {
   for (const name of ['full', 'bare', 'empty']) {
     test(`no sideways scrolling on a phone: ${name}`, () => open(name, async (tab) => {
       await tab.$$eval('details', (all) => all.forEach((details) => { details.open = true; }));
+      await settled(tab);
       const wide = await tab.evaluate(() => document.scrollingElement.scrollWidth);
       assert.ok(wide <= PHONE.width, `${wide} px`);
     }, { viewport: PHONE }));
@@ -372,6 +381,7 @@ describe('for everyone', PARALLEL, () => {
     const light = await paper();
     assert.notEqual(light, dark);
     await tab.reload();
+    await settled(tab);
     assert.equal(await paper(), light);
     await button.click();
     assert.equal(await paper(), dark);
