@@ -265,7 +265,11 @@ impl<S: EventSink> Importer<'_, S> {
             return Ok(());
         }
         let Some(number) = decimal(word) else { return Err(line.wrong("the allocation's number, or -1")) };
-        let Some((_, object)) = self.live.get(&number).copied().filter(|(home, _)| *home == arena) else {
+        // JDKs of 24 and later give some blocks of one arena of a loader back to the other one.
+        let row = |number: u64| usize::try_from(number).ok().and_then(|number| self.out.tables.arenas.get(number.checked_add(1)?));
+        let partner = row(arena).and_then(|arena| arena.partner).map(|row| u64::from(row) - 1);
+        let is_home = |home: u64| home == arena || partner == Some(home);
+        let Some((_, object)) = self.live.get(&number).copied().filter(|(home, _)| is_home(*home)) else {
             let what = format!("allocation {number} is given back to arena {arena}, but it does not live there");
             return self.contradiction(&line, what);
         };
@@ -505,6 +509,15 @@ mod tests {
             assert_eq!((&back.tables.frames, &back.tables.stacks), (&imported.tables.frames, &imported.tables.stacks));
             assert_eq!(write(&again, &back, None).unwrap().0, text, "and the text stays");
         }
+    }
+
+    #[test]
+    fn what_is_given_back_to_a_loaders_other_arena_comes_back_too() {
+        let text = format!("{HEADER} dt_us op args\n0 b 0 n 1\n0 b 1 c 1\n0 b 2 n 2\n0 a 1 4 -1\n0 d 0 4 0\n");
+        let (events, imported) = read(&text, false).unwrap();
+        assert_eq!((events[4].op, events[4].object, events[4].arena, &imported.meta.cut), (Op::Free, 0, 1, &None));
+        assert_eq!(write(&events, &imported, None).unwrap().0, text);
+        assert!(read(&text.replace("d 0", "d 2"), false).unwrap().1.meta.cut.unwrap().contains("does not live there"));
     }
 
     #[test]
