@@ -163,9 +163,17 @@ fn beyond_committed(results: &Results) -> Option<String> {
         heap.space.as_ref().is_some_and(|space| space.peak_committed_bytes.is_some_and(|committed| committed < space.peak_resident_bytes))
     };
     let names: Vec<&str> = results.heaps.iter().filter(beyond).map(|heap| heap.heap.as_str()).collect();
+    let in_huge =
+        results.heaps.iter().filter(beyond).filter(|heap| heap.space.as_ref().is_some_and(|space| space.peak_huge_page_bytes > 0));
+    let in_huge: Vec<&str> = in_huge.map(|heap| heap.heap.as_str()).collect();
+    let huge = if in_huge.is_empty() || results.machine.huge_pages == "never" {
+        String::new()
+    } else {
+        format!(" Of {} huge pages reach beyond it, too.", in_huge.join(", "))
+    };
     (!names.is_empty()).then(|| {
         format!(
-            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it; for elastic and metaspace, which are told a block's size when it is freed, also the table of sizes that the replay keeps for them (up to a tenth of the committed bytes for elastic, a thirtieth for metaspace).",
+            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it; for elastic and metaspace, which are told a block's size when it is freed, also the table of sizes that the replay keeps for them (up to a tenth of the committed bytes for elastic, a thirtieth for metaspace).{huge}",
             names.join(", ")
         )
     })
@@ -315,7 +323,7 @@ mod tests {
         assert!(both.contains("figure is another (a has no switch for it, only the system has"), "{both}");
         found.heaps[1].without_huge_pages = Some("a:thp=never".into());
         assert!(said(&found).contains("figure is another (a:thp=never)."), "{}", said(&found));
-        assert!(both.contains("More is resident than committed of a: "), "{both}");
+        assert!(both.contains("More is resident than committed of a: ") && both.contains("Of a huge pages reach beyond it"), "{both}");
         found.machine.huge_pages = "never".into();
         assert!(!said(&found).contains("huge pages"));
     }
