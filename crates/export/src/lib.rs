@@ -8,7 +8,8 @@
 //! (see [`Format::Collapsed`]). A frame without a name is shown as module + offset, and bytes without a stack as
 //! `(no stack recorded)`, so that nothing drops out of a sum.
 //!
-//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call stack.
+//! A [`HeapSnapshot`] is no profile: it has each block that is live at a moment, held by its call stack. A [`MetaspaceSnapshot`] is one of a JVM's metaspace:
+//! loaders, arenas, chunks, blocks.
 //!
 //! # Example
 //! ```
@@ -41,7 +42,7 @@ mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
-pub use heap_snapshot::{HeapSnapshot, Written};
+pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, Written};
 pub use live::{LiveBlock, LiveBlocks};
 
 use heaplab_profile::Profile;

@@ -88,6 +88,26 @@ fn judge() -> Option<PathBuf> {
     None
 }
 
+/// What DevTools answers about a file.
+fn asked(study: &Path, file: &Path, answers: &Path) -> Value {
+    let words = ["answers", file.to_str().unwrap(), "-o", answers.to_str().unwrap()];
+    let output =
+        Command::new(study.join("node_modules/node24/bin/node")).arg("judge/ask.mjs").args(words).current_dir(study).output().unwrap();
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&std::fs::read(answers.join("answers.json")).unwrap()).unwrap()
+}
+
+/// The classes of both, which must be the same: count, own bytes, retained bytes, distance.
+fn same_classes(ours: &Value, theirs: &Value) -> BTreeMap<String, [i64; 4]> {
+    let rows = |classes: &Value, names: [&str; 4]| {
+        let row = |class: &Value| (class["key"].as_str().unwrap().to_owned(), names.map(|name| class[name].as_i64().unwrap()));
+        classes.as_array().unwrap().iter().map(row).collect::<BTreeMap<String, [i64; 4]>>()
+    };
+    let theirs = rows(&theirs["classes"], ["count", "self", "retained", "distance"]);
+    assert_eq!(rows(&ours["classes"], ["count", "shallow_bytes", "retained_bytes", "distance"]), theirs);
+    theirs
+}
+
 #[test]
 fn devtools_finds_the_same() {
     let Some(study) = judge() else { return };
@@ -96,22 +116,13 @@ fn devtools_finds_the_same() {
         let path = folder.path().join(format!("{at}.heapsnapshot"));
         export(at, &path);
         let answers = folder.path().join(at);
-        let words = ["answers", path.to_str().unwrap(), "-o", answers.to_str().unwrap()];
-        let output =
-            Command::new(study.join("node_modules/node24/bin/node")).arg("judge/ask.mjs").args(words).current_dir(&study).output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        let theirs: Value = serde_json::from_slice(&std::fs::read(answers.join("answers.json")).unwrap()).unwrap();
+        let theirs = asked(&study, &path, &answers);
         let (objects, bytes) = live(at);
         assert_eq!((theirs["total_bytes"].as_u64(), theirs["statistics"]["native"]["total"].as_u64()), (Some(bytes), Some(bytes)));
         assert_eq!(theirs["reports"], Value::Array(Vec::new()), "DevTools says nothing on its console");
         let ours = json(&["snapshot", "summary", path.to_str().unwrap(), "--json"]);
         assert_eq!(ours["nodes"], theirs["nodes"]);
-        let rows = |classes: &Value, names: [&str; 4]| {
-            let row = |class: &Value| (class["key"].as_str().unwrap().to_owned(), names.map(|name| class[name].as_i64().unwrap()));
-            classes.as_array().unwrap().iter().map(row).collect::<BTreeMap<String, [i64; 4]>>()
-        };
-        let theirs_by_class = rows(&theirs["classes"], ["count", "self", "retained", "distance"]);
-        assert_eq!(rows(&ours["classes"], ["count", "shallow_bytes", "retained_bytes", "distance"]), theirs_by_class);
+        let theirs_by_class = same_classes(&ours, &theirs);
         assert_eq!(theirs_by_class.values().map(|class| class[0] as u64).sum::<u64>(), objects);
         // Of each node, the retained size: the first is the root, which retains all; frames weigh nothing and retain what is beneath them.
         let objects = std::fs::read_to_string(answers.join("objects.tsv")).unwrap();
@@ -127,5 +138,61 @@ fn devtools_finds_the_same() {
         assert!(frames.clone().count() > 20 && frames.clone().all(|[_, size, retained]| *size == 0 && *retained > 0));
         let blocks = nodes.iter().filter(|[id, _, _]| id % 2 == 1 && *id > 1);
         assert!(blocks.clone().all(|[_, size, retained]| size == retained));
+    }
+}
+
+/// A log of a real JVM, imported.
+fn metaspace(folder: &Path, log: &str) -> PathBuf {
+    let log = root().join("crates/trace/tests/data/jvm-log").join(log);
+    let bundle = folder.join(log.with_extension("heaplab").file_name().unwrap());
+    heaplab(&["import", log.to_str().unwrap(), "-o", bundle.to_str().unwrap()]);
+    bundle
+}
+
+/// What is retained is what is committed: of the whole, and of what is used in chunks, free and wasted. DevTools, where it is installed, finds the same.
+#[test]
+fn a_metaspace_retains_what_it_has_committed() {
+    let folder = tempfile::tempdir().unwrap();
+    for log in ["jdk-17.0.15.log.gz", "jdk-25.0.2.log.gz"] {
+        let bundle = metaspace(folder.path(), log);
+        let bundle = bundle.to_str().unwrap();
+        for at in ["peak", "end"] {
+            let path = folder.path().join(at);
+            let file = path.to_str().unwrap();
+            let output = heaplab(&["export", bundle, "--format", "heapsnapshot", "--at", at, "-o", file]);
+            assert!(output.stderr.is_empty(), "{output:?}");
+            assert!(String::from_utf8(heaplab(&["snapshot", "validate", file]).stdout).unwrap().contains("good"));
+            let report = json(&["report", bundle, "--at", at, "--json"]);
+            let statistics = &report["metaspace"]["statistics"];
+            let spaces = [&statistics["non_class"], &statistics["class"]];
+            let sum = |list: &str, field: &str| {
+                let of = |space: &&Value| match &space[list] {
+                    Value::Array(levels) => levels.iter().map(|level| level[field].as_u64().unwrap()).sum::<u64>(),
+                    one => one[field].as_u64().unwrap(),
+                };
+                spaces.iter().map(of).sum::<u64>()
+            };
+            let committed: u64 = spaces.iter().map(|space| space["committed_bytes"].as_u64().unwrap()).sum();
+            let summary = json(&["snapshot", "summary", file, "--json"]);
+            assert_eq!(summary["total_bytes"].as_u64(), Some(committed), "{log} {at}");
+            let classes = summary["classes"].as_array().unwrap();
+            let bytes = |name: &str| {
+                let named = classes.iter().filter(|class| class["name"] == name);
+                named.map(|class| class["shallow_bytes"].as_u64().unwrap()).sum::<u64>()
+            };
+            assert_eq!(bytes("(free)"), sum("in_use_total", "free_bytes"));
+            assert_eq!(bytes("(waste)"), sum("in_use_total", "waste_bytes"));
+            assert_eq!(bytes("(free blocks)"), sum("free_blocks", "bytes"));
+            assert_eq!(bytes("(free chunks)"), sum("free", "in_granules_bytes"));
+            let requested: u64 = statistics["kinds"].as_array().unwrap().iter().map(|kind| kind["requested_bytes"].as_u64().unwrap()).sum();
+            let own = ["(free)", "(waste)", "(free blocks)", "(free chunks)", "(rounding)", "(others)"].map(bytes).iter().sum::<u64>();
+            assert_eq!(committed - own, requested);
+            assert!(bytes("(others)") <= 1024 && requested > 100_000);
+            if let Some(study) = judge() {
+                let theirs = asked(&study, &path, &folder.path().join(format!("{at}.answers")));
+                assert_eq!(theirs["total_bytes"].as_u64(), Some(committed));
+                same_classes(&summary, &theirs);
+            }
+        }
     }
 }

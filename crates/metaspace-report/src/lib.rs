@@ -115,6 +115,20 @@ pub fn reports(tables: &Tables, events: &mut impl EventSource, processes: &[u32]
     Ok(passes.into_iter().map(Pass::finish).collect())
 }
 
+/// The metaspace of one JVM itself as it was at a moment, chunk by chunk and block by block.
+///
+/// # Errors
+/// The events cannot be read.
+pub fn shadow_at(tables: &Tables, events: &mut impl EventSource, process: u32, at: At) -> Result<Shadow, TraceError> {
+    let mut pass = Pass { keeps_shadow: true, ..Pass::new(tables, process, at) };
+    events.for_each(|event| {
+        pass.event(event);
+        Ok(())
+    })?;
+    pass.chunks_until(u64::MAX, u64::MAX);
+    Ok(pass.kept.unwrap_or(pass.shadow))
+}
+
 /// When the most was committed: the row of events before which that was, and how many rows of chunks had passed.
 fn peak(tables: &Tables, process: u32) -> Option<(u64, usize)> {
     let mut shadow = Shadow::new(tables);
@@ -146,6 +160,9 @@ struct Pass<'t> {
     peak_chunks: usize,
     at: At,
     taken: Option<Taken>,
+    /// Whether the metaspace itself is wanted, and as it was at the moment.
+    keeps_shadow: bool,
+    kept: Option<Shadow>,
 }
 
 impl<'t> Pass<'t> {
@@ -166,6 +183,8 @@ impl<'t> Pass<'t> {
             peak_chunks: peak.map_or(0, |peak| peak.1),
             at: if at == At::Peak { peak.map_or(At::End, |peak| At::Row(peak.0)) } else { at },
             taken: None,
+            keeps_shadow: false,
+            kept: None,
         }
     }
 
@@ -184,7 +203,7 @@ impl<'t> Pass<'t> {
             At::End | At::Peak => false,
         };
         if is_past && self.taken.is_none() {
-            self.taken = Some(self.take());
+            self.note();
         }
         self.time_ns = self.time_ns.max(event.time_ns);
         if event.process != self.process {
@@ -204,7 +223,7 @@ impl<'t> Pass<'t> {
     fn chunks_until(&mut self, row: u64, time_ns: u64) {
         while let Some(chunk) = self.tables.chunks.get(self.chunks).filter(|chunk| chunk.row <= row) {
             if matches!(self.at, At::Time(at) if chunk.time_ns > at && time_ns > at) && self.taken.is_none() {
-                self.taken = Some(self.take());
+                self.note();
             }
             self.time_ns = self.time_ns.max(chunk.time_ns);
             if chunk.process == self.process {
@@ -230,6 +249,12 @@ impl<'t> Pass<'t> {
             _ if last || points < 2 * POINTS as usize => self.timeline.push(now),
             _ => {}
         }
+    }
+
+    /// The moment has come.
+    fn note(&mut self) {
+        self.taken = Some(self.take());
+        self.kept = self.keeps_shadow.then(|| self.shadow.clone());
     }
 
     fn take(&self) -> Taken {

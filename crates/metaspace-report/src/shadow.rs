@@ -80,13 +80,30 @@ impl LiveArena {
     }
 }
 
-/// A block that lives: its arena, the bytes asked for and to be used, and whether it is a class.
+/// A block that lives: its arena, where it lies, the bytes asked for and to be used, its stack, and whether it is a class.
 #[derive(Clone, Copy, Debug)]
 struct Live {
     owner: u32,
+    stack: u32,
+    address: u64,
     size: u64,
     usable: u64,
     class: bool,
+}
+
+/// A block that lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// The object.
+    pub object: ObjectId,
+    /// Row of its arena.
+    pub arena: u32,
+    /// Row of `stacks`: its type.
+    pub stack: u32,
+    /// Where it lies.
+    pub address: u64,
+    /// Bytes asked for.
+    pub size: u64,
 }
 
 /// How often what happened.
@@ -191,6 +208,14 @@ impl Shadow {
         self.class_stacks.contains(&true)
     }
 
+    /// The blocks that live, in no order.
+    pub fn blocks(&self) -> impl Iterator<Item = Block> + '_ {
+        self.objects.iter().map(|(object, live)| {
+            let Live { owner: arena, stack, address, size, .. } = *live;
+            Block { object: *object, arena, stack, address, size }
+        })
+    }
+
     /// Bytes that are committed.
     pub fn committed_bytes(&self) -> u64 {
         self.granules.count() * self.granule_bytes
@@ -224,7 +249,7 @@ impl Shadow {
             Op::Alloc => self.allocated(event),
             Op::Free if event.counts() => {
                 self.counters.deallocations += 1;
-                let Some(Live { owner, size, usable, class }) = self.objects.remove(&event.object) else { return };
+                let Some(Live { owner, size, usable, class, .. }) = self.objects.remove(&event.object) else { return };
                 if let Some(arena) = self.arenas.get_mut(&owner) {
                     arena.live_classes = arena.live_classes.saturating_sub(u64::from(class));
                     // A damaged recording may bear an arena twice.
@@ -257,7 +282,8 @@ impl Shadow {
         self.counters.allocations += 1;
         let bytes = event.usable.max(event.size);
         let class = self.class_stacks.get(event.stack as usize).copied().unwrap_or(false);
-        self.objects.insert(event.object, Live { owner: event.arena, size: event.size, usable: bytes, class });
+        let Event { arena: owner, stack, address, size, .. } = *event;
+        self.objects.insert(event.object, Live { owner, stack, address, size, usable: bytes, class });
         let arena = self.arenas.entry(event.arena).or_default();
         arena.allocations += 1;
         arena.live_classes += u64::from(class);

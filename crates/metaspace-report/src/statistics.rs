@@ -345,7 +345,7 @@ fn level(bytes: u64) -> usize {
 }
 
 /// What of a range lies in committed granules.
-fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
+pub fn in_granules(shadow: &Shadow, from: u64, bytes: u64) -> u64 {
     let granule = shadow.granule_bytes;
     if bytes <= granule {
         return if shadow.is_committed(from) { bytes } else { 0 };

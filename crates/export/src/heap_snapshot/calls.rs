@@ -3,7 +3,7 @@
 //! The recording's stacks are a tree of return addresses already; here inlined functions are nodes of their own, and frames that read the same (function, file,
 //! line) under the same caller are one, as in the other formats. Threads are no level: what two threads do in one function is one node.
 
-use super::forest::{Branch, Branches, Leaf, NODE_BYTES_MAX, branch_id, leaf_id};
+use super::forest::{Branch, Branches, Leaf, branch_id, leaf_id};
 use crate::LiveBlock;
 use crate::stacks::{NO_STACK_LABEL, functions};
 use heaplab_snapshot::write::node_type;
@@ -97,15 +97,7 @@ impl<'a> Calls<'a> {
         let mut leaves = Vec::with_capacity(blocks.len());
         for block in blocks {
             let branch = numbers[&place(&block)];
-            let mut left = block.size;
-            for part in 0.. {
-                let size = left.min(NODE_BYTES_MAX);
-                leaves.push(Leaf { branch, part, object: block.object, size });
-                left -= size;
-                if left == 0 {
-                    break;
-                }
-            }
+            leaves.extend(Leaf::parts(branch, block.object, block.size));
         }
         (Calls { tables, tree, rows, program }, leaves)
     }
@@ -161,6 +153,10 @@ impl Branches for Calls<'_> {
             (_, WITHOUT_STACK) => "?".into(),
             (_, call) => self.tables.frame_place(self.tree.calls[call as usize].frame),
         }
+    }
+
+    fn leaf_kind(&self, leaf: &Leaf) -> u32 {
+        leaf.branch
     }
 
     fn leaf_name(&self, branch: u32) -> String {

@@ -10,7 +10,7 @@ const HANDLE_BITS: u32 = 4;
 const ROOT: u64 = 0;
 const ROOT_ID: u64 = 1;
 /// The most bytes of one node: DevTools keeps 32 bits.
-pub(super) const NODE_BYTES_MAX: u64 = u32::MAX as u64;
+const NODE_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// A block, or a part of one that is too large for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +21,16 @@ pub(super) struct Leaf {
     pub part: u32,
     pub object: u64,
     pub size: u64,
+}
+
+impl Leaf {
+    /// A block as the nodes that it needs: one, unless it has 4 GiB or more.
+    pub fn parts(branch: u32, object: u64, size: u64) -> impl Iterator<Item = Leaf> {
+        (0..=size.saturating_sub(1) / NODE_BYTES_MAX).map(move |part| {
+            let before = part * NODE_BYTES_MAX;
+            Leaf { branch, part: part as u32, object, size: (size - before).min(NODE_BYTES_MAX) }
+        })
+    }
 }
 
 /// What a branch is.
@@ -44,8 +54,10 @@ pub(super) trait Branches {
     fn name(&self, branch: u32) -> String;
     /// What the reference to it is called.
     fn reference(&self, branch: u32) -> String;
-    /// What its blocks are called.
-    fn leaf_name(&self, branch: u32) -> String;
+    /// Blocks of one kind are called the same.
+    fn leaf_kind(&self, leaf: &Leaf) -> u32;
+    /// What blocks of that kind are called.
+    fn leaf_name(&self, kind: u32) -> String;
     /// The first id that no branch has.
     fn ids_end(&self) -> u64;
 }
@@ -64,7 +76,7 @@ pub(super) struct Forest<B> {
     /// Object and part of the leaves that are further parts, in order.
     parts: Vec<(u64, u32)>,
     ids_last: bool,
-    /// The branch whose leaves were described last, and what they are called.
+    /// The kind of the leaf that was described last, and what it is called.
     named: Option<(u32, StringId)>,
 }
 
@@ -96,6 +108,11 @@ impl<B: Branches> Forest<B> {
         let mut parts: Vec<(u64, u32)> = leaves.iter().filter(|leaf| leaf.part > 0).map(|leaf| (leaf.object, leaf.part)).collect();
         parts.sort_unstable();
         Forest { branches, root_name, leaves, leaf_starts, children, child_starts, parts, ids_last, named: None }
+    }
+
+    /// Whether ids are those of the recording.
+    pub fn ids_last(&self) -> bool {
+        self.ids_last
     }
 
     fn what(&self, handle: u64) -> What {
@@ -187,11 +204,12 @@ impl<B: Branches> Embedder for Forest<B> {
             }
             What::Leaf(index) => {
                 let leaf = self.leaves[index];
+                let kind = self.branches.leaf_kind(&leaf);
                 let name = match self.named {
-                    Some((branch, name)) if branch == leaf.branch => name,
-                    _ => names.intern(self.branches.leaf_name(leaf.branch).as_bytes()),
+                    Some((named, name)) if named == kind => name,
+                    _ => names.intern(self.branches.leaf_name(kind).as_bytes()),
                 };
-                self.named = Some((leaf.branch, name));
+                self.named = Some((kind, name));
                 (Branch { node_type: node_type::NATIVE, id: self.leaf_id(index), self_size: leaf.size }, name)
             }
         };

@@ -19,10 +19,13 @@
 
 mod calls;
 mod forest;
+mod metaspace;
+
+pub use metaspace::MetaspaceSnapshot;
 
 use crate::{About, ExportError, LiveBlocks};
 use calls::Calls;
-use forest::Forest;
+use forest::{Branches, Forest};
 use heaplab_snapshot::generate::{Options, generate};
 use heaplab_trace::tables::Tables;
 use std::io::Write;
@@ -45,7 +48,7 @@ pub struct HeapSnapshot<'a> {
 /// What was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Written {
-    /// Nodes: the root, processes, frames and blocks.
+    /// Nodes: the root, what leads to the blocks, and these.
     pub nodes: u64,
     /// Bytes of the file.
     pub bytes: u64,
@@ -62,8 +65,11 @@ impl HeapSnapshot<'_> {
         let root_name = format!("{} at {}", self.about.program, self.moment);
         let (calls, leaves) = Calls::of(self.tables, self.blocks.blocks, &self.about.program);
         let ids_last = calls.ids_last(&leaves, self.objects_born);
-        let mut forest = Forest::new(calls, leaves, root_name, ids_last);
-        let (_, profile) = generate(&mut forest, out, Options::default())?;
-        Ok(Written { nodes: profile.nodes, bytes: profile.file_bytes, ids_last })
+        write_forest(Forest::new(calls, leaves, root_name, ids_last), out)
     }
+}
+
+fn write_forest(mut forest: Forest<impl Branches>, out: &mut impl Write) -> Result<Written, ExportError> {
+    let (_, profile) = generate(&mut forest, out, Options::default())?;
+    Ok(Written { nodes: profile.nodes, bytes: profile.file_bytes, ids_last: forest.ids_last() })
 }

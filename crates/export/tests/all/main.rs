@@ -2,6 +2,7 @@
 //! the formats make of them.
 
 mod heap_snapshot;
+mod metaspace;
 mod sums;
 mod tools;
 mod viewers;

@@ -1,9 +1,11 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
+use super::report::metaspace;
 use crate::{choose, output};
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{About, Detail, Export, Format, HeapSnapshot, LiveBlocks, Moment, Weight};
+use heaplab_export::{About, Detail, Export, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot, Moment, Weight, Written};
+use heaplab_metaspace_report::{is_metaspace, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use heaplab_trace::import::metaspace_trace::Writer;
@@ -31,6 +33,8 @@ heapsnapshot holds what was live at the moment, block by block: a node each, of 
 the innermost frame of its stack, that by its caller, and so on, so that the retained size of a frame is what is
 live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
 `heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.
+Of a JVM's metaspace it holds loaders, their arenas, their chunks, and the blocks in these: what is retained is what
+is committed, and the peak is when the most was.
 
 metaspace-trace is no profile: it is the workload of one JVM's metaspace as text, a line an event, for
 bundles of record --jvm-metaspace and of imports. Kinds of loaders go to X.arenas.csv beside X.trace,
@@ -155,6 +159,9 @@ fn profiled(
 /// Writes the live blocks. The events are read twice, because a moment's row is known when all were seen.
 fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: choose::Moment, about: &About) -> Result<ExitCode> {
     let (tables, meta) = (bundle.tables(), bundle.meta());
+    if is_metaspace(tables) {
+        return metaspace_snapshot(args, bundle, selection, moment, about);
+    }
     let (profile, which) = profiled(args, bundle, selection, moment, &mut NoObserver)?;
     let at = match which {
         Moment::Peak => &profile.peak,
@@ -174,12 +181,34 @@ fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: cho
         written = Some(snapshot.write(&mut out)?);
         Ok(())
     })?;
+    say_of_ids(written);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the metaspace of a JVM. Events of all are read, because rows are counted over all.
+fn metaspace_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: choose::Moment, about: &About) -> Result<ExitCode> {
+    let (tables, jvms) = (bundle.tables(), metaspace::jvms(bundle, selection));
+    let [process] = jvms[..] else {
+        misasked!("a heap snapshot shows the metaspace of one JVM, and this recording has {}: name one with --process", jvms.len());
+    };
+    let mut events = bundle.events(Selection::default())?;
+    let shadow = shadow_at(tables, &mut events, process, metaspace::at(tables, moment)).map_err(choose::of_recording(bundle))?;
+    let snapshot = MetaspaceSnapshot { tables, shadow: &shadow, process, objects_born: bundle.meta().objects, moment: &args.at, about };
+    let mut written = None;
+    output::write(&args.output, false, |mut out| {
+        written = Some(snapshot.write(&mut out)?);
+        Ok(())
+    })?;
+    say_of_ids(written);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn say_of_ids(written: Option<Written>) {
     if written.is_some_and(|written| !written.ids_last) {
         eprintln!(
-            "heaplab: this recording has too many objects for ids of 32 bits: the file's ids are its own, and it cannot be compared with one of another moment"
+            "heaplab: the recording has too many objects for ids of 32 bits, or its beginning is missing: the file's ids are its own, and it cannot be compared with one of another moment"
         );
     }
-    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the workload itself.

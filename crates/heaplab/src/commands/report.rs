@@ -6,7 +6,7 @@
 pub mod analysis;
 mod frames;
 mod json;
-mod metaspace;
+pub mod metaspace;
 mod model;
 mod moments;
 mod text;

@@ -11,7 +11,7 @@ use heaplab_findings::words::{bytes, duration, plural};
 use heaplab_metaspace_report::{At, Point, Report, is_metaspace, reports};
 use heaplab_profile::At as Mark;
 use heaplab_trace::bundle::{Bundle, Selection};
-use heaplab_trace::tables::process_label;
+use heaplab_trace::tables::{Tables, process_label};
 
 /// JVMs that are looked at in one pass over the recording: each needs memory for what its metaspace holds.
 const JVMS_A_PASS: usize = 64;
@@ -45,18 +45,23 @@ pub fn of_each(bundle: &Bundle, jvms: &[u32], wanted: Option<&str>) -> Result<Ve
     for jvms in jvms.chunks(JVMS_A_PASS) {
         // Which moment a mark is may depend on the process, where names come twice.
         let selection = Selection { process: jvms.first().copied().filter(|_| jvms.len() == 1) };
-        let at = match wanted.map(|text| choose::moment(tables, selection, text)).transpose()? {
-            None | Some(choose::Moment::End) => At::End,
-            Some(choose::Moment::Peak) => At::Peak,
-            Some(choose::Moment::At(Mark::Time(time_ns))) => At::Time(time_ns),
-            Some(choose::Moment::At(Mark::Row(row))) => At::Row(row),
-            Some(choose::Moment::At(Mark::Mark(row))) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
-        };
+        let at = wanted.map(|text| choose::moment(tables, selection, text)).transpose()?.map_or(At::End, |moment| at(tables, moment));
         let mut events = bundle.events(Selection::default())?;
         let reports = reports(tables, &mut events, jvms, at).map_err(choose::of_recording(bundle))?;
         found.extend(jvms.iter().zip(reports).map(|(process, report)| OfProcess { process: *process, report }));
     }
     Ok(found)
+}
+
+/// A moment as the report of a metaspace takes it: its peak is when the most was committed.
+pub fn at(tables: &Tables, moment: choose::Moment) -> At {
+    match moment {
+        choose::Moment::End => At::End,
+        choose::Moment::Peak => At::Peak,
+        choose::Moment::At(Mark::Time(time_ns)) => At::Time(time_ns),
+        choose::Moment::At(Mark::Row(row)) => At::Row(row),
+        choose::Moment::At(Mark::Mark(row)) => At::Time(tables.marks.get(row as usize).map_or(0, |mark| mark.time_ns)),
+    }
 }
 
 /// The JVMs that `--process` means: the one of `selection`, or all.
