@@ -415,8 +415,11 @@ fn memory_that_another_thread_is_giving_back_is_waited_for_at_the_limit() {
         let giving = space.clone();
         scope.spawn(move || {
             let looked_at = giving.clone();
+            let mut once = Some((claims, is_waited_for));
             marks::whenever("idle memory is being given back", move || {
-                if looked_at.idle_bytes() < BYTES / 2 {
+                if looked_at.idle_bytes() < BYTES / 2
+                    && let Some((claims, is_waited_for)) = once.take()
+                {
                     let _ = claims.send(());
                     // No sender is left when the request has been served.
                     let _ = is_waited_for.recv();
