@@ -83,6 +83,7 @@ static struct range code_of(void *function)
 static bool in_range(struct range range, uintptr_t address) { return address >= range.start && address < range.end; }
 
 static void resolve_operators(void);
+static void resolve_starters(void);
 
 /* Looks up the next definitions, once. Runs at the latest in our constructor, and earlier when someone else's constructor
  * allocates; there is one thread then. */
@@ -126,6 +127,7 @@ static bool resolve(void)
     TAKE(free);
     TAKE(malloc);
     resolve_operators();
+    resolve_starters();
     resolving = 2;
     errno = error;
     return true;

@@ -460,3 +460,24 @@ fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machi
     let control = d.control();
     assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
 }
+
+/// A function that nobody calls is as a rule one whose call was lost.
+#[test]
+fn the_preload_object_compiles_without_a_warning() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("preload/preload.c");
+    let flags = [
+        "-std=gnu11",
+        "-O2",
+        "-fPIC",
+        "-fvisibility=hidden",
+        "-ftls-model=initial-exec",
+        "-fexceptions",
+        "-Wall",
+        "-Wextra",
+        "-Werror",
+        "-c",
+    ];
+    let done = Command::new("cc").args(flags).arg(source).arg("-o").arg(folder.path().join("preload.o")).output().unwrap();
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+}
