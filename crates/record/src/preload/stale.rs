@@ -75,6 +75,11 @@ mod tests {
             .stderr(std::process::Stdio::null())
             .spawn()
             .unwrap();
+        // The parent goes on once the child has its new memory, a moment before the kernel shows its environment.
+        while proc_fs::environment(child.id(), "LD_PRELOAD").is_none() {
+            assert_eq!(child.try_wait().unwrap(), None, "it sleeps");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         remove(folder.path(), &names[0], SystemTime::now());
         let left = || {
             let mut left: Vec<_> =
