@@ -210,8 +210,21 @@ fn a_query_filters_groups_sorts_and_tops() {
     let counts: Vec<u64> = types["rows"].as_array().unwrap().iter().map(|row| row["count"].as_u64().unwrap()).collect();
     let all = rows("top 1")["found"].as_u64().unwrap();
     assert!(counts.is_sorted_by(|a, b| a >= b) && counts.iter().sum::<u64>() == all, "{types}");
+    assert_eq!(rows("where id / 0 > 1")["found"], 0, "neither more nor less");
     let wrong = heaplab(&["query"], &path, &["sort size"]);
     assert_eq!((wrong.status.code(), String::from_utf8_lossy(&wrong.stderr).contains("sort size\n       ^")), (Some(2), true));
+}
+
+#[test]
+fn what_is_written_anew_does_not_take_the_place_of_what_was_read() {
+    let (files, path) = Files::with("node20-names");
+    let before = std::fs::read(&path).unwrap();
+    let same = files.path(".").join(path.file_name().unwrap());
+    for words in [&["trim", "Twin"][..], &["convert", "--to", "lines"], &["redact"]] {
+        let refused = heaplab(&[words[0]], &path, &[&words[1..], &["-o", same.to_str().unwrap()]].concat());
+        assert!(!refused.status.success() && String::from_utf8_lossy(&refused.stderr).contains("is the file that is read"), "{refused:?}");
+        assert!(std::fs::read(&path).unwrap() == before, "{words:?}");
+    }
 }
 
 /// Rows as Parquet, read by pandas.

@@ -223,7 +223,7 @@ impl<'s, 'a> Analysis<'s, 'a> {
 
     /// All bytes, as DevTools' total.
     pub fn total_bytes(&self) -> u64 {
-        self.retained_size(self.snapshot.graph.root()) + self.snapshot.header.extra_native_bytes.unwrap_or(0)
+        self.retained_size(self.snapshot.graph.root()).saturating_add(self.snapshot.header.extra_native_bytes.unwrap_or(0))
     }
 }
 

@@ -34,7 +34,8 @@ the innermost frame of its stack, that by its caller, and so on, so that the ret
 live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
 `heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.
 Of a JVM's metaspace it holds loaders, their arenas, their chunks, and the blocks in these: what is retained is what
-is committed, and the peak is when the most was.
+is committed, and the peak is when the most was. What import metaspace-trace made says nothing of chunks: its blocks stand
+by their kinds alone.
 
 metaspace-trace is no profile: it is the workload of one JVM's metaspace as text, a line an event, for
 bundles of record --jvm-metaspace and of imports. Kinds of loaders go to X.arenas.csv beside X.trace,

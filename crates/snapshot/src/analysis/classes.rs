@@ -288,7 +288,7 @@ impl Counting {
             self.counted[number] = node;
         }
         class.count += 1;
-        class.self_size += self_size;
+        class.self_size = class.self_size.saturating_add(self_size);
         class.distance = class.distance.min(distance);
     }
 

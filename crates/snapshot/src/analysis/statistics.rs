@@ -38,28 +38,30 @@ impl Analysis<'_, '_> {
         let graph = &self.snapshot.graph;
         let extra = self.snapshot.header.extra_native_bytes.unwrap_or(0);
         let mut sums = Statistics { total_bytes: self.total_bytes(), native_bytes: extra, ..Statistics::default() };
+        // A file may claim any sizes.
+        let add = |sum: &mut u64, size: u64| *sum = sum.saturating_add(size);
         // Arrays and their elements.
         let mut elements: Vec<Node> = Vec::new();
         for node in graph.nodes() {
             let size = self.self_size(node);
             match graph.node_type(node) {
-                NodeType::Hidden => sums.system_bytes += size,
+                NodeType::Hidden => add(&mut sums.system_bytes, size),
                 NodeType::Native => {
-                    sums.native_bytes += size;
+                    add(&mut sums.native_bytes, size);
                     if self.is_known(node, Known::ArrayBufferData) {
-                        sums.typed_array_bytes += size;
+                        add(&mut sums.typed_array_bytes, size);
                     }
                 }
-                NodeType::Code => sums.code_bytes += size,
-                NodeType::String | NodeType::ConcatenatedString | NodeType::SlicedString => sums.string_bytes += size,
+                NodeType::Code => add(&mut sums.code_bytes, size),
+                NodeType::String | NodeType::ConcatenatedString | NodeType::SlicedString => add(&mut sums.string_bytes, size),
                 _ if self.is_known(node, Known::Array) => {
-                    sums.js_array_bytes += size;
+                    add(&mut sums.js_array_bytes, size);
                     elements.extend(self.elements_of(node));
                 }
                 _ => {}
             }
         }
-        sums.js_array_bytes += self.sole_elements_bytes(&elements);
+        add(&mut sums.js_array_bytes, self.sole_elements_bytes(&elements));
         sums
     }
 

@@ -1,7 +1,7 @@
 //! `heaplab snapshot convert`: the same heap in the columns of another writer.
 
 use super::file::{self, Source};
-use super::rows::{no_json_into_it, rewritten};
+use super::rows::{may_write, rewritten};
 use crate::output;
 use anyhow::{Context, Result};
 use clap::builder::PossibleValuesParser;
@@ -18,7 +18,9 @@ use std::process::ExitCode;
   heaplab snapshot convert a.heapsnapshot --to lines -o - | grep ...
   heaplab snapshot convert a.heapsnapshot --to compact -o small.heapsnapshot
 
-same: as it is, with every list, in DevTools' order, each string once.")]
+same: as it is, with every list, in DevTools' order, each string once.
+An older writer has fewer types of nodes: what it has no type for becomes hidden, and DevTools counts what is hidden with its owner. So
+classes can have other figures in the new file; what there is in all stays.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]
@@ -39,7 +41,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    no_json_into_it(args.json, &args.output)?;
+    may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.quiet)?;
     let rows = source.rows()?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
@@ -49,7 +51,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let (_, written) = convert(&rows, target, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-        })?;
+        })
+        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
         converted = Some(written);
         Ok(())
     })?;

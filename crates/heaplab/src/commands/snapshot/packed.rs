@@ -61,6 +61,11 @@ impl Packing {
                     bail!("{path}: cannot be unpacked behind {}: {error}; `{program} {path}` may keep what there is", bytes(there))
                 }
             }
+            let is_first = there <= PIECE_BYTES;
+            ensure!(
+                !is_first || begins_as_snapshot(&all),
+                "{path}: unpacks to something that does not begin as a heap snapshot does, with {{"
+            );
             ensure!(
                 there <= limit_bytes,
                 "{path}: unpacks to more than {}, half of the memory that is free; unpack it to disk with `{program} {path}` and name the file \
@@ -69,6 +74,11 @@ impl Packing {
             );
         }
     }
+}
+
+/// Whether the first character, if there is one, is that of a snapshot. Looked at before all is unpacked: a small file can unpack to anything.
+fn begins_as_snapshot(unpacked: &[u8]) -> bool {
+    unpacked.iter().find(|byte| !byte.is_ascii_whitespace()).is_none_or(|byte| *byte == b'{')
 }
 
 /// Half of the memory that is free.
@@ -112,6 +122,8 @@ mod tests {
         assert!(large.len() < 1 << 20, "a small file");
         let refused = unpack(&large, 1 << 20).unwrap_err();
         assert!(refused.contains("more than 1.00 MiB") && refused.contains("`gunzip -k a`"), "{refused}");
+        let zeros = unpack(&zstd::encode_all(&vec![0; 64 << 20][..], 1).unwrap(), u64::MAX).unwrap_err();
+        assert!(zeros.contains("does not begin as a heap snapshot"), "{zeros}");
         for packed in [gzip(&[7; 100_000]), zstd::encode_all(&[7; 100_000][..], 1).unwrap()] {
             let cut = unpack(&packed[..packed.len() - 6], u64::MAX).unwrap_err();
             assert!(cut.contains("cannot be unpacked behind"), "{cut}");

@@ -1,7 +1,7 @@
 //! `heaplab snapshot redact`: the same heap without what strings say.
 
 use super::file::{self, Source};
-use super::rows::{no_json_into_it, rewritten};
+use super::rows::{may_write, rewritten};
 use super::table::number;
 use crate::output;
 use anyhow::{Context, Result, ensure};
@@ -68,7 +68,7 @@ enum KeepNames {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    no_json_into_it(args.json, &args.output)?;
+    may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.quiet)?;
     let rows = source.rows()?;
     let mut identifiers = Identifiers::own();
@@ -95,7 +95,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let (_, done) = redact(&rows, redaction, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-        })?;
+        })
+        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
         redacted = Some(done);
         Ok(())
     })?;

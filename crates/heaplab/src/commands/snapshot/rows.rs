@@ -94,9 +94,11 @@ pub fn edge_json(analysis: &Analysis, edge: Edge) -> Value {
     json!({"name": name, "type": snapshot.edge_type_name(snapshot.graph.edge_type(edge))})
 }
 
-/// Refuses JSON on standard output where the file goes there.
-pub fn no_json_into_it(json: bool, output: &Path) -> Result<()> {
+/// Refuses JSON on standard output where the file goes there, and a file that would take the place of the one that is read.
+pub fn may_write(json: bool, input: &Path, output: &Path) -> Result<()> {
     ensure!(!json || output != Path::new("-"), "--json and -o - both write to standard output: name a file");
+    let is_input = output.canonicalize().is_ok_and(|output| input.canonicalize().is_ok_and(|input| input == output));
+    ensure!(!is_input, "{}: is the file that is read, and would be gone; name another with -o", output.display());
     Ok(())
 }
 

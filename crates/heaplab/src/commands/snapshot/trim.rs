@@ -2,10 +2,10 @@
 
 use super::file::{self, Reading, Source};
 use super::pattern::Subject;
-use super::rows::{no_json_into_it, rewritten};
+use super::rows::{may_write, rewritten};
 use super::table::number;
 use crate::output;
-use anyhow::Result;
+use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::rewrite::{Trimming, trim};
@@ -49,7 +49,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    no_json_into_it(args.json, &args.output)?;
+    may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.reading.is_quiet())?;
     let snapshot = source.read(&args.reading)?;
     let rows = source.rows()?;
@@ -67,7 +67,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let (_, done) = trim(&rows, &analysis, &trimming, out, &mut |done, all| {
             bar.set_length(all);
             bar.set_position(done);
-        })?;
+        })
+        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
         trimmed = Some(done);
         Ok(())
     })?;

@@ -110,7 +110,8 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
             .find(|field| field.name() == name);
             field.map_or(Value::Number(0.0), |field| value(self.of_node(node, field)))
         };
-        self.plan.condition.as_ref().is_none_or(|condition| condition.is_true(&mut field))
+        // What is divided by zero is neither more nor less than anything.
+        self.plan.condition.as_ref().is_none_or(|condition| !condition.divides_by_zero(&mut field) && condition.is_true(&mut field))
     }
 
     fn of_node(&self, node: Node, field: Field) -> Cell {
