@@ -215,6 +215,29 @@ fn a_query_filters_groups_sorts_and_tops() {
     assert_eq!((wrong.status.code(), String::from_utf8_lossy(&wrong.stderr).contains("sort size\n       ^")), (Some(2), true));
 }
 
+/// An object called Function, and two functions: DevTools shows the class that comes last.
+const TWO_FUNCTIONS: &str = r#"{"snapshot":{"meta":{"node_fields":["type","name","id","self_size","edge_count"],
+"node_types":[["hidden","object","synthetic","native","closure"],"string","number","number","number"],
+"edge_fields":["type","name_or_index","to_node"],"edge_types":[["property","element"],"string_or_number","node"]},"node_count":4,"edge_count":3},
+"nodes":[2,0,1,0,3,1,1,3,1000,0,4,2,5,16,0,4,2,7,16,0],"edges":[0,1,5,0,2,10,0,2,15],"strings":["","Function","fn"]}"#;
+
+#[test]
+fn a_class_that_devtools_overwrites_is_spoken_of_and_can_be_listed() {
+    let (files, _) = Files::with("node20-names");
+    let path = files.path("two.heapsnapshot");
+    std::fs::write(&path, TWO_FUNCTIONS).unwrap();
+    let counts = |output: &Output| -> Vec<u64> {
+        json(output)["classes"].as_array().unwrap().iter().map(|class| class["count"].as_u64().unwrap()).collect()
+    };
+    for words in [&["summary"][..], &["summary", "--index"]] {
+        let output = heaplab(words, &path, &["--json"]);
+        assert_eq!(counts(&output), [2]);
+        assert!(String::from_utf8_lossy(&output.stderr).contains("1 class is not listed"), "{output:?}");
+    }
+    let all = heaplab(&["summary"], &path, &["--json", "--overwritten"]);
+    assert_eq!((counts(&all), all.stderr.is_empty()), (vec![1, 2], true));
+}
+
 #[test]
 fn what_is_written_anew_does_not_take_the_place_of_what_was_read() {
     let (files, path) = Files::with("node20-names");

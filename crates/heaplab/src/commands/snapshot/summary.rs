@@ -8,7 +8,7 @@ use crate::{output, terminal};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_findings::words::bytes;
-use heaplab_snapshot::analysis::Class;
+use heaplab_snapshot::analysis::{Analysis, Class};
 use heaplab_snapshot::index::{Key, Summary};
 use heaplab_snapshot::strings::to_text;
 use serde_json::{Value, json};
@@ -59,6 +59,9 @@ pub struct Args {
     /// Keep the summary beside the file (FILE.index), so that it is there at once the next time
     #[arg(long, conflicts_with_all = ["exact_sizes", "filter", "since"])]
     index: bool,
+    /// List also classes that DevTools overwrites with another of their name
+    #[arg(long, conflicts_with_all = ["index", "filter", "since"])]
+    overwritten: bool,
     /// Write JSON, of all classes unless --class chooses
     #[arg(long)]
     json: bool,
@@ -97,7 +100,14 @@ pub enum Sort {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let summary = summary(&args)?;
+    let (summary, overwritten) = summary(&args)?;
+    if overwritten > 0 && !args.overwritten {
+        let (are, classes) = if overwritten == 1 { ("is", "class") } else { ("are", "classes") };
+        output::note(format_args!(
+            "heaplab: {overwritten} {classes} {are} not listed, because DevTools overwrites what has the name of another class; \
+             --overwritten lists all\n"
+        ));
+    }
     let pattern = args.class.as_deref().map(Pattern::new);
     let fits = |class: &&Class| pattern.as_ref().is_none_or(|pattern| pattern.fits(&name(class)));
     let mut classes: Vec<(u32, &Class)> = (0..).zip(summary.classes.iter().filter(fits)).collect();
@@ -111,8 +121,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// From the file, or from its index where that is asked for and is of this file.
-fn summary(args: &Args) -> Result<Summary> {
+/// From the file, or from its index where that is asked for and is of this file; and how many classes DevTools overwrites. A file with
+/// such has no index, so that they are told each time.
+fn summary(args: &Args) -> Result<(Summary, usize)> {
     if !args.index {
         return file::analysed(&args.file, &args.reading, |analysis| {
             let mut summary = Summary::of(analysis);
@@ -120,7 +131,10 @@ fn summary(args: &Args) -> Result<Summary> {
             if let Some(wanted) = since.as_ref().or(args.filter.as_ref()) {
                 summary.classes = wanted.classes(analysis)?;
             }
-            Ok(summary)
+            if args.overwritten {
+                summary.classes = analysis.classes().iter().filter(|class| class.count > 0).cloned().collect();
+            }
+            Ok((summary, overwritten(analysis)))
         });
     }
     let source = Source::open(&args.file, args.reading.is_quiet())?;
@@ -131,11 +145,18 @@ fn summary(args: &Args) -> Result<Summary> {
     if let Ok(index) = std::fs::read(&path)
         && let Ok(summary) = Summary::from_index(&index, &key)
     {
-        return Ok(summary);
+        return Ok((summary, 0));
     }
-    let summary = file::analysed(&args.file, &args.reading, |analysis| Ok(Summary::of(analysis)))?;
-    output::write_private(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
-    Ok(summary)
+    let (summary, overwritten) = file::analysed(&args.file, &args.reading, |analysis| Ok((Summary::of(analysis), overwritten(analysis))))?;
+    if overwritten == 0 {
+        output::write_private(&path, true, |out| Ok(out.write_all(&summary.to_index(&key))?))?;
+    }
+    Ok((summary, overwritten))
+}
+
+/// Classes with objects that DevTools does not show.
+fn overwritten(analysis: &Analysis) -> usize {
+    analysis.classes().iter().filter(|class| class.count > 0 && class.shadowed).count()
 }
 
 fn sort(classes: &mut [(u32, &Class)], by: Sort) {
