@@ -126,7 +126,7 @@ impl Bench<'_> {
     }
 }
 
-/// The calls in the last line of strace's table: "100.00 SECONDS USECS CALLS [ERRORS] total".
+/// The calls in the last line of strace's table: `100.00 SECONDS USECS CALLS [ERRORS] total`.
 fn total_calls(table: &str) -> Option<f64> {
     table.lines().rev().find(|line| line.trim_end().ends_with("total"))?.split_whitespace().nth(3)?.parse().ok()
 }
