@@ -4,14 +4,14 @@ use super::report::metaspace;
 use crate::{choose, output};
 use anyhow::Result;
 use clap::ValueEnum;
-use heaplab_export::{About, Detail, Export, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot, Moment, Weight, Written};
+use heaplab_export::{About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot, Moment, Weight, Written};
 use heaplab_metaspace_report::{is_metaspace, shadow_at};
 use heaplab_profile::{At, MomentRequest, NoObserver, Observer, Options, Profile, profile};
 use heaplab_trace::bundle::{Bundle, EVENTS_FILE, Selection};
 use heaplab_trace::import::metaspace_trace::Writer;
 use heaplab_trace::{EventSink, EventSource};
 use std::{
-    io::{IsTerminal, stdout},
+    io::{IsTerminal, Write, stdout},
     path::{Path, PathBuf},
     process::ExitCode,
 };
@@ -177,13 +177,7 @@ fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: cho
     }
     let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?).map_err(choose::of_recording(bundle))?;
     let snapshot = HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };
-    let mut written = None;
-    output::write(&args.output, false, |mut out| {
-        written = Some(snapshot.write(&mut out)?);
-        Ok(())
-    })?;
-    say_of_ids(written);
-    Ok(ExitCode::SUCCESS)
+    written(args, |out| snapshot.write(out))
 }
 
 /// Writes the metaspace of a JVM. Events of all are read, because rows are counted over all.
@@ -195,21 +189,22 @@ fn metaspace_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment
     let mut events = bundle.events(Selection::default())?;
     let shadow = shadow_at(tables, &mut events, process, metaspace::at(tables, moment)).map_err(choose::of_recording(bundle))?;
     let snapshot = MetaspaceSnapshot { tables, shadow: &shadow, process, objects_born: bundle.meta().objects, moment: &args.at, about };
-    let mut written = None;
-    output::write(&args.output, false, |mut out| {
-        written = Some(snapshot.write(&mut out)?);
-        Ok(())
-    })?;
-    say_of_ids(written);
-    Ok(ExitCode::SUCCESS)
+    written(args, |out| snapshot.write(out))
 }
 
-fn say_of_ids(written: Option<Written>) {
-    if written.is_some_and(|written| !written.ids_last) {
+/// Writes a heap snapshot, and says where its ids are its own.
+fn written(args: &Args, write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>) -> Result<ExitCode> {
+    let mut ids_last = true;
+    output::write(&args.output, false, |mut out| {
+        ids_last = write(&mut out)?.ids_last;
+        Ok(())
+    })?;
+    if !ids_last {
         eprintln!(
             "heaplab: the recording has too many objects for ids of 32 bits, or its beginning is missing: the file's ids are its own, and it cannot be compared with one of another moment"
         );
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes the workload itself.

@@ -11,8 +11,8 @@
 //! after the other along X, which ends because each step goes back in real time.
 //!
 //! This rests on stamps that are read where they stand. Processors read their counter ahead of what precedes it, while that waits for another
-//! processor: up to 1.3 µs early where two cores of an EPYC hand a lock to each other as fast as they can. Reading it in its place
-//! (`lfence`, `rdtscp`) would cost each event 20 ns there, more than all else that the hook does. So an allocation at an address that lives, or
+//! processor, as for a lock that it holds. Reading it in its place (`lfence`, `rdtscp`) would make each event wait for all before it, which
+//! costs more than all else that the hook does. So an allocation at an address that lives, or
 //! a free of one that does not, waits, and its ring with it, for a while (see [`super::waits`]). The true order is one in which every ring advances
 //! and every address alternates between birth and death, so that the event waited for is in another ring. Where rings wait for each
 //! other, because a free that came too early ended the life before the one it was of, one record is set aside until its address allows it
