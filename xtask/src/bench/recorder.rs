@@ -1,10 +1,11 @@
 //! `cargo xtask bench recorder`: what recording costs, in the program that is recorded and in all processes until the bundle is
 //! finished, beside heaptrack in the same run.
 //!
-//! Each repetition runs the program plain, under `heaplab record` at each stack depth, under another build of heaplab where one
-//! is given, and under heaptrack (raw), in this order, so that a slow minute of the machine falls on all of them; a repetition's
-//! differences to its own plain run are what is reported, as median and range. An event is a malloc, free or realloc, counted by
-//! heaplab. Two rows say what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that
+//! Each repetition runs the program under `heaplab record` at each stack depth, under another build of heaplab where one is
+//! given, and under heaptrack (raw), with a plain run before and one after, and every other repetition in the opposite order, so
+//! that a slow minute of the machine falls on all of them. A repetition's differences to the mean of its own plain runs are what
+//! is reported, as the Hodges-Lehmann estimate with its 95 % interval, because single runs differ by more than the cost that is
+//! looked for. An event is a malloc, free or realloc, counted by heaplab. Two rows say what no recorder can undercut (`recorder_floor.c`): hooks that only call on, and hooks that
 //! also write a record where nobody reads it. What the kernel did of it stands beside the sum, because page faults and waiting
 //! are mended otherwise than instructions are. What it costs to start a process is measured apart (`recorder_starts.rs`).
 
@@ -12,6 +13,8 @@ use super::measure::{Spread, Used, read_child, run as run_command, through_child
 use super::programs::{self, Heaptrack, Program, root};
 use super::recorder_starts;
 use anyhow::{Context, Result, bail};
+use heaplab_experiment::results::Estimate;
+use heaplab_experiment::statistics::hodges_lehmann;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -81,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
     }
     let heaplab = programs::heaplab(args.heaplab.as_deref())?;
     let heaptrack = Heaptrack::find();
-    let mut ways = vec![Way::Plain, Way::Floor(0), Way::Floor(1)];
+    let mut ways = vec![Way::Floor(0), Way::Floor(1)];
     for (place, (_, flags)) in FLOORS.iter().enumerate() {
         let source = root().join("xtask/src/bench/recorder_floor.c");
         let object = floor_object(folder.path(), place);
@@ -125,13 +128,13 @@ fn floor_object(folder: &Path, place: usize) -> PathBuf {
 impl Bench<'_> {
     /// Measures the programs and prints a table of each.
     fn programs(&self, programs: &[Program], reps: usize) -> Result<()> {
-        println!("CPU added, ns an event, and resident KiB added: median (range) of {reps} repetitions,");
-        println!("each against its own plain run; system: the kernel's share of the target's");
+        println!("CPU added, ns an event: estimate (95 % interval) of {reps} repetitions, each against its own two plain runs;");
+        println!("system: the kernel's share of the target's; KiB: resident memory added, median");
         let mut threads = Vec::new();
         for program in programs {
             let mut rows = Vec::new();
-            for _ in 0..reps {
-                rows.push(self.ways.iter().map(|&way| self.measure(program, way)).collect::<Result<Vec<_>>>()?);
+            for repetition in 0..reps {
+                rows.push(self.repetition(program, repetition % 2 == 1)?);
             }
             threads.push((program.name, report(program, &self.ways, &rows)));
         }
@@ -141,6 +144,18 @@ impl Bench<'_> {
             println!("{two} against {one}, depth 16, ns an event in the target: {:.2} times", of_two / of_one);
         }
         Ok(())
+    }
+
+    /// Runs the program in each way once, plain before and after.
+    fn repetition(&self, program: &Program, backwards: bool) -> Result<Repetition> {
+        let before = self.measure(program, Way::Plain)?.target;
+        let mut runs = vec![Run::default(); self.ways.len()];
+        let places = 0..self.ways.len();
+        let order: Vec<usize> = if backwards { places.rev().collect() } else { places.collect() };
+        for place in order {
+            runs[place] = self.measure(program, self.ways[place])?;
+        }
+        Ok(Repetition { plain: [before, self.measure(program, Way::Plain)?.target], runs })
     }
 
     /// Runs the program in one way.
@@ -169,31 +184,84 @@ impl Bench<'_> {
     }
 }
 
+/// What one repetition used: plain before and after, and in each way.
+struct Repetition {
+    plain: [Used; 2],
+    runs: Vec<Run>,
+}
+
+impl Repetition {
+    /// What a way used beyond the mean of the plain runs.
+    fn added(&self, place: usize, of: impl Fn(&Used) -> f64, run: impl Fn(&Run) -> Used) -> f64 {
+        of(&run(&self.runs[place])) - self.plain.iter().map(of).sum::<f64>() / 2.0
+    }
+}
+
 /// Prints one program's table; gives the nanoseconds an event that depth 16 adds in the target.
-fn report(program: &Program, ways: &[Way], rows: &[Vec<Run>]) -> Option<f64> {
-    let events = rows[0].iter().map(|run| run.events).max()? as f64;
-    let plain = Spread::of(rows.iter().map(|row| row[0].target.cpu_s));
-    println!("\n{}: {events:.0} events, {:.3} s of CPU when not recorded", program.name, plain.median);
+fn report(program: &Program, ways: &[Way], rows: &[Repetition]) -> Option<f64> {
+    let events = rows[0].runs.iter().map(|run| run.events).max()? as f64;
+    let plain = Spread::of(rows.iter().flat_map(|row| row.plain.map(|used| used.cpu_s)));
+    let (median, least, most) = (plain.median, plain.least, plain.most);
+    println!("\n{}: {events:.0} events, {median:.3} s of CPU when not recorded ({least:.3} to {most:.3})", program.name);
     println!("{:<17} {:>23} {:>6} {:>23} {:>7}", "", "in the target", "system", "in all processes", "KiB");
     let mut at_16 = None;
-    for (index, &way) in ways.iter().enumerate().skip(1) {
-        let added = |used: fn(&Run) -> f64| Spread::of(rows.iter().map(|row| (used(&row[index]) - used(&row[0])) / events * 1e9));
-        let target = added(|run| run.target.cpu_s);
-        let system = added(|run| run.target.system_s);
-        let all = added(|run| run.all.cpu_s);
-        let resident = Spread::of(rows.iter().map(|row| (row[index].target.resident_kib - row[0].target.resident_kib) as f64));
+    for (place, &way) in ways.iter().enumerate() {
+        let added = |of: fn(&Used) -> f64, run: fn(&Run) -> Used| {
+            let values: Vec<f64> = rows.iter().map(|row| row.added(place, of, run) / events * 1e9).collect();
+            hodges_lehmann(&values, 0.95)
+        };
+        let target = added(|used| used.cpu_s, |run| run.target)?;
+        let system = added(|used| used.system_s, |run| run.target)?.value;
+        let all = added(|used| used.cpu_s, |run| run.all)?;
+        let resident = Spread::of(rows.iter().map(|row| row.added(place, |used| used.resident_kib as f64, |run| run.target))).median;
         let name = match way {
             Way::Heaplab(depth) => format!("heaplab, depth {depth}"),
             Way::Before(depth) => format!("before, depth {depth}"),
             Way::Heaptrack => String::from("heaptrack, raw"),
             Way::Floor(place) => String::from(FLOORS[place].0),
-            Way::Plain => unreachable!("the first way"),
+            Way::Plain => unreachable!("measured in between"),
         };
-        let (target_text, all) = (target.to_string(), all.to_string());
-        println!("{name:<17} {target_text:>23} {:>6.1} {all:>23} {:>7.0}", system.median, resident.median);
+        let judged = match way {
+            Way::Heaplab(0) => judged(&target, 15.0),
+            Way::Heaplab(16) => judged(&target, 100.0),
+            _ => String::new(),
+        };
+        println!("{name:<17} {:>23} {system:>6.1} {:>23} {resident:>7.0}{judged}", text(&target), text(&all));
         if way == Way::Heaplab(16) {
-            at_16 = Some(target.median);
+            at_16 = Some(target.value);
         }
     }
+    beside_heaptrack(ways, rows);
     at_16
+}
+
+/// Says what recording costs in all processes, in times of what heaptrack costs, pair by pair.
+fn beside_heaptrack(ways: &[Way], rows: &[Repetition]) {
+    let Some(peer) = ways.iter().position(|&way| way == Way::Heaptrack) else { return };
+    for (place, way) in ways.iter().enumerate() {
+        let Way::Heaplab(depth) = way else { continue };
+        let cost = |row: &Repetition, place| row.added(place, |used| used.cpu_s, |run| run.all);
+        let values: Vec<f64> = rows.iter().map(|row| cost(row, place) / cost(row, peer)).collect();
+        if let Some(ratio) = hodges_lehmann(&values, 0.95) {
+            println!(
+                "heaplab, depth {depth}, against heaptrack, all processes: {:.2} times ({:.2} to {:.2})",
+                ratio.value, ratio.low, ratio.high
+            );
+        }
+    }
+}
+
+/// What an interval says of a bound.
+fn judged(measured: &Estimate, bound: f64) -> String {
+    let word = match () {
+        () if measured.high <= bound => "met",
+        () if measured.low > bound => "MISSED",
+        () if measured.value <= bound => "met by the estimate, not by its interval",
+        () => "not shown: the interval holds the bound",
+    };
+    format!("  <= {bound}: {word}")
+}
+
+fn text(estimate: &Estimate) -> String {
+    format!("{:.1} ({:.1} to {:.1})", estimate.value, estimate.low, estimate.high)
 }
