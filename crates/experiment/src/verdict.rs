@@ -63,7 +63,7 @@ fn space(comparison: &Comparison, results: &Results) -> String {
             // The ratio to next to nothing says only that it is next to nothing.
             format!("Space: {heap} needs {difference} {more} than {baseline} ({} against {} at the peak).", bytes(heap), bytes(baseline))
         }
-        Outcome::Less | Outcome::More => format!("Space: {heap} needs {} than {baseline} ({figures}).", than(comparison.ratio.value)),
+        Outcome::Less | Outcome::More => format!("Space: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline)),
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
             format!("Space: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures}).")
@@ -80,9 +80,16 @@ pub fn is_beyond_percent(ratio: f64) -> bool {
     !(1.0 / FOLD_MAX..=FOLD_MAX).contains(&ratio)
 }
 
-/// "31.0 % less", "140.0 % more".
-fn than(ratio: f64) -> String {
-    if ratio >= 1.0 { format!("{:.1} % more", (ratio - 1.0) * 100.0) } else { format!("{:.1} % less", (1.0 - ratio) * 100.0) }
+/// Percents are said up to this many fold: "1190.9 % more" takes longer to read than "12.9 times".
+const PERCENT_MAX: f64 = 3.0;
+
+/// "31.0 % less than glibc", "140.0 % more than glibc", "12.9 times what glibc needs".
+fn beside(ratio: f64, baseline: &str) -> String {
+    match ratio {
+        PERCENT_MAX.. => format!("{ratio:.1} times what {baseline} needs"),
+        1.0.. => format!("{:.1} % more than {baseline}", (ratio - 1.0) * 100.0),
+        _ => format!("{:.1} % less than {baseline}", (1.0 - ratio) * 100.0),
+    }
 }
 
 fn time(comparison: &Comparison, results: &Results) -> String {
@@ -103,7 +110,7 @@ fn time(comparison: &Comparison, results: &Results) -> String {
                 ns(baseline)
             )
         }
-        Outcome::Less | Outcome::More => format!("Time: {heap} needs {} than {baseline} ({figures}).", than(comparison.ratio.value)),
+        Outcome::Less | Outcome::More => format!("Time: {heap} needs {} ({figures}).", beside(comparison.ratio.value, baseline)),
         Outcome::Equivalent => {
             let margin = results.settings.margin * 100.0;
             format!("Time: {heap} needs what {baseline} needs, within the margin of {margin:.0} % ({figures}).")
@@ -117,10 +124,10 @@ fn compared(results: &Results) -> usize {
     results.comparisons.iter().filter(|comparison| comparison.p_value.is_some()).count()
 }
 
-/// "p = 0.016 corrected for 2 comparisons (Benjamini-Hochberg)"; of one comparison there is nothing to correct.
+/// "p = 0.016, corrected": for what, a note says once. Of one comparison there is nothing to correct.
 fn p_value(p: f64, comparisons: usize) -> String {
     let p = if p < 0.001 { String::from("p < 0.001") } else { format!("p = {p:.3}") };
-    if comparisons < 2 { p } else { format!("{p} corrected for {comparisons} comparisons (Benjamini-Hochberg)") }
+    if comparisons < 2 { p } else { format!("{p}, corrected") }
 }
 
 /// "18.01 MiB", "36 KiB", "0 bytes".
@@ -244,7 +251,7 @@ fn uncorrected(results: &Results) -> Option<String> {
     let (compared, percent) = (compared(results), results.settings.confidence * 100.0);
     (compared > 1).then(|| {
         format!(
-            "The p values are corrected for {compared} comparisons, the intervals are not: each is a {percent:.0} % interval of its own comparison."
+            "The p values are corrected for {compared} comparisons (Benjamini-Hochberg), the intervals are not: each is a {percent:.0} % interval of its own comparison."
         )
     })
 }
@@ -293,6 +300,7 @@ mod tests {
         assert_eq!(space([0, 4_202_495], 4_202_495.0), "Space: a needs 4.01 MiB more than b (4.01 MiB against 0 bytes at the peak).");
         assert_eq!(space([4 << 20, 36_864], 0.0088), "Space: a needs 3.96 MiB less than b (36 KiB against 4.00 MiB at the peak).");
         assert!(space([1 << 20, 2 << 20], 2.0).contains("needs 100.0 % more than b"));
+        assert!(space([1 << 20, 5 << 20], 5.0).contains("needs 5.0 times what b needs ("));
         let time = sentences(&results([1, 400], 400.0, 10, 1)).swap_remove(1);
         assert_eq!(time, "Time: a needs 399.0 ns an event more than b (400.0 ns against 1.0 ns, p = 0.020).");
     }
@@ -332,7 +340,7 @@ mod tests {
     fn a_p_value_says_for_what_it_is_corrected() {
         let time = |comparisons| sentences(&results([1, 2], 2.0, 10, comparisons)).swap_remove(1);
         assert!(time(1).contains("p = 0.020)"), "{}", time(1));
-        assert!(time(3).contains("p = 0.020 corrected for 3 comparisons (Benjamini-Hochberg)"), "{}", time(3));
+        assert!(time(3).contains("p = 0.020, corrected)"), "{}", time(3));
     }
 
     #[test]
