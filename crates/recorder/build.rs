@@ -17,6 +17,7 @@ fn main() {
             "-Wextra",
             "-Wl,-z,now",
             "-Wl,-soname,heaplab-preload.so",
+            "-Wl,--version-script=preload/preload.map",
         ])
         .arg("preload/preload.c")
         .arg("-o")

@@ -6,12 +6,14 @@
 //! that was started loads the recorder before its first instruction of its own, so that an image of that process begins between that
 //! line and the next of the same process, or the program was not recorded. What keeps it from that is in its file ([`crate::diagnose`]).
 //!
+//! The shell of `system()` and `popen()` is a process whose number only the C library knows: its line names its parent, and an image of the
+//! shell whose parent that is (or one that is not recorded: it outlived its own) answers it.
+//!
 //! A program that loads the recorder is seen however it was started: it makes its own image. One that does not leaves no line, and is seen only while
 //! it runs ([`crate::unrecorded`]), when it was started
-//! - by a system call that its parent made itself (`syscall(SYS_execve, ...)`, assembly, Go's runtime);
-//! - by the C library itself: `system()` and `popen()`, whose shell records as a rule, but does not where LD_PRELOAD was taken out of
-//!   the environment before; and `pidfd_spawn()`, `pidfd_spawnp()` (glibc 2.39 and later);
-//! - by a program that is not recorded.
+//! - by a system call that its parent made without the C library's `syscall()` (assembly, Go's runtime);
+//! - by `wordexp()`, or by C library functions that start helpers of their own;
+//! - by a program that is not recorded, such as a static shell.
 //!
 //! Of the program that heaplab started, the name by which it ended is compared as well.
 
@@ -39,8 +41,10 @@ const NAME_BYTES: usize = 15;
 /// A process became this program, or tried to and nobody saw it fail.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exec {
-    /// The process.
+    /// The process, or its parent.
     pub pid: u32,
+    /// It was a child of `pid`, whose own number is not known.
+    pub is_child: bool,
     /// Right before.
     pub counter: u64,
     /// Its environment asked for the recorder.
@@ -67,7 +71,7 @@ pub fn parse(content: &[u8]) -> Vec<Exec> {
 
 fn parse_line(line: &[u8]) -> Option<(u8, Exec)> {
     let mut words = line.splitn(4, |byte| *byte == b' ');
-    let kind = *words.next()?.first().filter(|kind| b"enf".contains(kind))?;
+    let kind = *words.next()?.first().filter(|kind| b"encdf".contains(kind))?;
     let mut number = || std::str::from_utf8(words.next()?).ok()?.parse::<u64>().ok();
     let (counter, pid) = (number()?, u32::try_from(number()?).ok()?);
     let path = match (kind, words.next()) {
@@ -75,7 +79,8 @@ fn parse_line(line: &[u8]) -> Option<(u8, Exec)> {
         (b'f', Some(_)) | (_, None) => return None,
         (_, Some(word)) => PathBuf::from(OsString::from_vec(unescape(word)?)),
     };
-    Some((kind, Exec { pid, counter, asks: kind == b'e', path }))
+    let (is_child, asks) = (matches!(kind, b'c' | b'd'), matches!(kind, b'e' | b'c'));
+    Some((kind, Exec { pid, is_child, counter, asks, path }))
 }
 
 fn unescape(word: &[u8]) -> Option<Vec<u8>> {
@@ -99,19 +104,53 @@ pub fn read(spool: &Path) -> Vec<Exec> {
 
 /// Those of which no image is there.
 pub fn unattached<'a>(execs: &'a [Exec], images: &BTreeMap<(u32, u32), Image>) -> Vec<&'a Exec> {
-    let unattached = |(place, exec): (usize, &'a Exec)| {
-        let until = execs.get(place + 1).filter(|next| next.pid == exec.pid).map_or(u64::MAX, |next| next.counter);
-        let own = images.range((exec.pid, 0)..=(exec.pid, u32::MAX)).map(|(_, image)| image);
-        let began = own.filter(|image| image.began != layout::BEGAN_FORK).map(|image| image.begin_counter);
-        let attached = began.into_iter().any(|began| (exec.counter..until).contains(&began));
-        (!attached).then_some(exec)
-    };
-    execs.iter().enumerate().filter_map(unattached).collect()
+    let (children, own): (Vec<&Exec>, Vec<&Exec>) = execs.iter().partition(|exec| exec.is_child);
+    let mut attached = HashSet::new();
+    let mut unattached: Vec<&Exec> = Vec::new();
+    for (place, exec) in own.iter().enumerate() {
+        let until = own.get(place + 1).filter(|next| next.pid == exec.pid).map_or(u64::MAX, |next| next.counter);
+        let of_process = images.range((exec.pid, 0)..=(exec.pid, u32::MAX)).filter(|(_, image)| image.began != layout::BEGAN_FORK);
+        match of_process.into_iter().find(|(_, image)| (exec.counter..until).contains(&image.begin_counter)) {
+            Some((key, _)) => drop(attached.insert(*key)),
+            None => unattached.push(exec),
+        }
+    }
+    unattached.extend(unattached_children(children, images, &attached));
+    unattached
+}
+
+/// The children of which no image is there. Which image is whose cannot be told where a process started several at a time, but how many
+/// there are can: each takes the earliest that it may be.
+fn unattached_children<'a>(
+    mut children: Vec<&'a Exec>,
+    images: &BTreeMap<(u32, u32), Image>,
+    attached: &HashSet<(u32, u32)>,
+) -> Vec<&'a Exec> {
+    let mut free: Vec<((u32, u32), &Image)> = images
+        .iter()
+        .filter(|(key, image)| image.began == layout::BEGAN_STARTED && !attached.contains(key))
+        .map(|(key, image)| (*key, image))
+        .collect();
+    free.sort_by_key(|(_, image)| image.begin_counter);
+    let is_known = |pid: u32| images.range((pid, 0)..=(pid, u32::MAX)).next().is_some();
+    let real: HashMap<&Path, PathBuf> =
+        children.iter().map(|exec| (exec.path.as_path(), exec.path.canonicalize().unwrap_or_else(|_| exec.path.clone()))).collect();
+    // First those that were to be recorded: one that was not leaves its image to none of them.
+    children.sort_by_key(|exec| (!exec.asks, exec.counter));
+    children.retain(|exec| {
+        let is_it = |image: &Image, of_parent: bool| {
+            let parent = if of_parent { image.ppid == exec.pid } else { !is_known(image.ppid) };
+            parent && image.begin_counter >= exec.counter && image.executable == real[exec.path.as_path()].as_os_str().as_bytes()
+        };
+        let found = [true, false].into_iter().find_map(|of_parent| free.iter().position(|(_, image)| is_it(image, of_parent)));
+        found.map(|place| free.remove(place)).is_none()
+    });
+    children
 }
 
 /// Why no image came of it: what the process itself could say (`refused`), what the file says, or how it was started.
 pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Refused>) -> String {
-    if let Some(refused) = refused.filter(|refused| refused.pid == exec.pid) {
+    if let Some(refused) = refused.filter(|refused| refused.pid == exec.pid && !exec.is_child) {
         return refused.reason();
     }
     match diagnose::obstacle(&exec.path, search) {
@@ -137,7 +176,14 @@ fn is_own_malloc(obstacle: &Obstacle) -> bool {
 /// What is not in the recording, a sentence for each program and reason.
 #[derive(Debug, Default)]
 pub struct Unseen {
-    programs: BTreeMap<(Vec<u8>, String), Vec<u32>>,
+    programs: BTreeMap<(Vec<u8>, String), Vec<Who>>,
+}
+
+/// Which process was not recorded.
+#[derive(Clone, Copy, Debug)]
+enum Who {
+    Process(u32),
+    ChildOf(u32),
 }
 
 impl Unseen {
@@ -146,20 +192,30 @@ impl Unseen {
     pub fn new(notes: &[Note], execs: &[Exec], images: &BTreeMap<(u32, u32), Image>, refused: Option<Refused>) -> Unseen {
         let mut unseen = Unseen::default();
         let mut looked_at: HashMap<u32, Vec<&str>> = HashMap::new();
+        // Children whose line does not say which process they were: seen running, they have a number, and no line of their own.
+        let numbered: HashSet<u32> = execs.iter().filter(|exec| !exec.is_child).map(|exec| exec.pid).collect();
+        let mut nameless: Vec<&str> = Vec::new();
         for note in notes {
             if let Note::Unrecorded { pid, executable, reason } = note {
                 looked_at.entry(*pid).or_default().push(executable);
-                unseen.add(executable.as_bytes(), reason.clone(), *pid);
+                nameless.extend(Some(executable.as_str()).filter(|_| !numbered.contains(pid)));
+                unseen.add(executable.as_bytes(), reason.clone(), Who::Process(*pid));
             }
         }
         let search = std::env::var_os("PATH");
         let mut reasons: HashMap<(&Path, bool, bool), String> = HashMap::new();
         for exec in unattached(execs, images) {
-            let told = looked_at.get(&exec.pid).is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)));
+            let told = if exec.is_child {
+                let seen = nameless.iter().position(|told| is_same_program(&exec.path, told));
+                seen.map(|place| nameless.swap_remove(place)).is_some()
+            } else {
+                looked_at.get(&exec.pid).is_some_and(|told| told.iter().any(|told| is_same_program(&exec.path, told)))
+            };
             if !told {
-                let itself = refused.is_some_and(|refused| refused.pid == exec.pid);
+                let itself = !exec.is_child && refused.is_some_and(|refused| refused.pid == exec.pid);
                 let reason = reasons.entry((&exec.path, exec.asks, itself)).or_insert_with(|| reason(exec, search.as_deref(), refused));
-                unseen.add(exec.path.as_os_str().as_bytes(), reason.clone(), exec.pid);
+                let who = if exec.is_child { Who::ChildOf(exec.pid) } else { Who::Process(exec.pid) };
+                unseen.add(exec.path.as_os_str().as_bytes(), reason.clone(), who);
             }
         }
         let started = notes.iter().find_map(|note| if let Note::Started { pid } = note { Some((*pid, 0)) } else { None });
@@ -168,14 +224,14 @@ impl Unseen {
             let look = || diagnose::obstacle(Path::new(std::ffi::OsStr::from_bytes(&image.executable)), None).filter(is_own_malloc);
             let obstacle = own_malloc.entry(&image.executable).or_insert_with(|| look().map(|obstacle| obstacle.to_string()));
             if let Some(reason) = obstacle {
-                unseen.add(&image.executable, reason.clone(), key.0);
+                unseen.add(&image.executable, reason.clone(), Who::Process(key.0));
             }
         }
         unseen
     }
 
-    fn add(&mut self, executable: &[u8], reason: String, pid: u32) {
-        self.programs.entry((executable.to_vec(), reason)).or_default().push(pid);
+    fn add(&mut self, executable: &[u8], reason: String, who: Who) {
+        self.programs.entry((executable.to_vec(), reason)).or_default().push(who);
     }
 
     /// A sentence for each, the most frequent first.
@@ -191,11 +247,12 @@ impl Unseen {
     }
 }
 
-fn sentence((executable, reason): &(Vec<u8>, String), pids: &[u32]) -> String {
+fn sentence((executable, reason): &(Vec<u8>, String), processes: &[Who]) -> String {
     let executable = crate::finish::tables::text_of(executable);
-    match pids {
-        [pid] => format!("process {pid} ({executable}) was not recorded: it {reason}"),
-        _ => format!("{} processes of {executable} were not recorded: it {reason}", pids.len()),
+    match processes {
+        [Who::Process(pid)] => format!("process {pid} ({executable}) was not recorded: it {reason}"),
+        [Who::ChildOf(pid)] => format!("a child of process {pid} ({executable}) was not recorded: it {reason}"),
+        _ => format!("{} processes of {executable} were not recorded: it {reason}", processes.len()),
     }
 }
 
@@ -237,6 +294,38 @@ mod tests {
         ]);
         let paths: Vec<_> = unattached(&execs, &images).iter().map(|exec| exec.path.to_str().unwrap()).collect();
         assert_eq!(paths, ["/b", "/d", "/e"]);
+    }
+
+    /// A shell answers to the process whose child it is; a program that a shell began instead of itself, or one of another process, does not.
+    #[test]
+    fn children_without_a_number_take_the_images_that_may_be_theirs() {
+        let folder = tempfile::tempdir().unwrap();
+        let shell = folder.path().canonicalize().unwrap().join("shell");
+        std::fs::write(&shell, b"").unwrap();
+        let shell = shell.to_str().unwrap();
+        let child = |pid, ppid, begin_counter, executable: &str| {
+            let (key, mut image) = image(pid, 0, layout::BEGAN_STARTED, begin_counter);
+            (image.ppid, image.executable) = (ppid, executable.as_bytes().to_vec());
+            (key, image)
+        };
+        let images = BTreeMap::from([
+            child(7, 1, 1, "/bin/a"),
+            child(8, 1, 1, shell),
+            child(20, 7, 11, shell),
+            child(21, 8, 12, shell),
+            child(22, 7, 31, "/bin/a"),
+            child(23, 1, 41, shell),
+            child(24, 7, 61, shell),
+        ]);
+        // 24 has a line of its own. What began with a cleaned environment comes last, whatever its time.
+        let content = format!("d 5 7 {shell}\nc 10 7 {shell}\nc 30 7 {shell}\nc 40 7 {shell}\nc 50 7 {shell}\nf 50 7\ne 60 24 {shell}\n");
+        let execs = parse(content.as_bytes());
+        let left: Vec<_> = unattached(&execs, &images).iter().map(|exec| (exec.counter, exec.asks)).collect();
+        assert_eq!(left, [(40, true), (5, false)]);
+        let notes = [Note::Unrecorded { pid: 30, executable: String::from(shell), reason: String::from("is static") }];
+        let sentences = Unseen::new(&notes, &execs, &images, None).sentences();
+        let one = format!("a child of process 7 ({shell}) was not recorded: it was started without LD_PRELOAD");
+        assert!(sentences.len() == 2 && sentences.iter().any(|text| text.starts_with(&one)), "{sentences:?}");
     }
 
     #[test]

@@ -408,7 +408,7 @@ impl Session<'_> {
             return;
         }
         let execs = execs::read(&self.spool);
-        let last = execs.iter().rfind(|exec| exec.pid == self.pid);
+        let last = execs.iter().rfind(|exec| exec.pid == self.pid && !exec.is_child);
         let missed = last.filter(|last| execs::unattached(&execs, &images).contains(last));
         let (executable, reason) = match (missed, self.other_name(images.values().next_back())) {
             (Some(exec), _) => (exec.path.clone(), execs::reason(exec, std::env::var_os("PATH").as_deref(), self.control.refused())),

@@ -23,13 +23,15 @@ fn about<'a>(losses: &'a [String], program: &Path) -> Vec<&'a str> {
 #[test]
 fn every_way_to_start_a_program_is_seen() {
     let (_kept, folder) = folder();
-    let Some(starters) = compile(&folder, "starters", "cc", &[]) else { return };
+    let versions = concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/tests/programs/pidfd_spawn.map");
+    let Some(library) = compile(&folder, "pidfd_spawn", "cc", &["-shared", "-fPIC", versions, "-ldl"]) else { return };
+    let Some(starters) = compile(&folder, "starters", "cc", &[library.to_str().unwrap()]) else { return };
     let strange = folder.join("caf\u{e9} 100%");
     std::fs::create_dir(&strange).unwrap();
     let Some(small) = compile(&strange, "small", "cc", &["-static"]) else { return };
     let recording = record(&options(&folder, &[&starters, &small]));
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "it is as it would be unrecorded");
-    let expected = format!("11 processes of {} were not recorded: it is statically linked", small.display());
+    let expected = format!("17 processes of {} were not recorded: it is statically linked", small.display());
     let losses = &recording.meta.losses;
     assert!(losses.iter().any(|loss| loss.starts_with(&expected)), "{losses:?} {:?}", execs::read(&recording.recorded.spool));
     assert_eq!(losses.len(), 1, "what failed to start is no loss: {losses:?}");
@@ -40,7 +42,7 @@ fn every_way_to_start_a_program_is_seen() {
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
     assert_eq!(recording.meta.losses, [""; 0]);
     let of_small = recording.tables.processes.iter().filter(|process| process.executable.ends_with("/small"));
-    assert_eq!(of_small.count(), 11);
+    assert_eq!(of_small.count(), 17);
 }
 
 #[test]
@@ -71,6 +73,18 @@ fn a_cleaned_environment_is_told() {
     let told = about(&recording.meta.losses, &program).join("\n");
     assert!(told.contains("was started without LD_PRELOAD"), "{:?}", recording.meta.losses);
     assert_eq!(recording.recorded.unrecorded.iter().filter(|process| process.pid == recording.recorded.pid).count(), 0);
+}
+
+#[test]
+fn a_shell_that_the_c_library_starts_is_told() {
+    let (_kept, folder) = folder();
+    let Some(shells) = compile(&folder, "shells", "cc", &[]) else { return };
+    let recording = record(&options(&folder, &[&shells]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "it is as it would be unrecorded");
+    let [told] = &recording.meta.losses[..] else { panic!("{:?}", recording.meta.losses) };
+    assert!(told.starts_with("2 processes of /bin/sh were not recorded: it was started without LD_PRELOAD"), "{told}");
+    let executables: Vec<_> = recording.tables.processes.iter().map(|process| process.executable.as_str()).collect();
+    assert_eq!(executables.len(), 2, "the program and the first shell: {executables:?}");
 }
 
 #[test]

@@ -46,6 +46,15 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 #define SIGNAL_SP (40 + 15 * 8)
 #define SIGNAL_FP (40 + 10 * 8)
 
+/* syscall(): a jump that leaves all registers and the stack as they are, because the kernel returns twice from some calls (a child of
+ * vfork on its parent's stack, one of clone on a new one) and takes what it likes of six arguments. */
+#define NUMBER_TEXT(number) #number
+#define SYSCALL_ENTRY(execve, execveat)                                                                                           \
+    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, @function\nsyscall:\n.cfi_startproc\nendbr64\n"                      \
+            "cmpq $" NUMBER_TEXT(execve) ", %rdi\nje syscall_that_starts\n"                                                        \
+            "cmpq $" NUMBER_TEXT(execveat) ", %rdi\nje syscall_that_starts\n"                                                      \
+            "movq next_syscall(%rip), %rax\ntestq %rax, %rax\njz syscall_at_first\njmp *%rax\n.cfi_endproc\n.size syscall, . - syscall")
+
 #elif defined(__aarch64__)
 
 #define HL_ARCHITECTURE HL_AARCH64
@@ -83,6 +92,15 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 #define SIGNAL_IP (SIGNAL_MCONTEXT + 8 + 32 * 8)
 #define SIGNAL_SP (SIGNAL_MCONTEXT + 8 + 31 * 8)
 #define SIGNAL_FP (SIGNAL_MCONTEXT + 8 + 29 * 8)
+
+/* As above. */
+#define NUMBER_TEXT(number) #number
+#define SYSCALL_ENTRY(execve, execveat)                                                                                           \
+    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, %function\nsyscall:\n.cfi_startproc\nhint #34\n"                     \
+            "cmp x0, #" NUMBER_TEXT(execve) "\nb.eq syscall_that_starts\n"                                                         \
+            "cmp x0, #" NUMBER_TEXT(execveat) "\nb.eq syscall_that_starts\n"                                                       \
+            "adrp x16, next_syscall\nldr x16, [x16, #:lo12:next_syscall]\ncbz x16, syscall_at_first\nbr x16\n"                     \
+            ".cfi_endproc\n.size syscall, . - syscall")
 
 #else
 #error "heaplab records on x86-64 and aarch64"

@@ -3,15 +3,21 @@
  * what is about to be started; who finishes the recording compares it with the images that there are.
  *
  * Called in signal handlers, in children of vfork (which write nothing of their parent's memory here but their own stack) and of raw
- * clone: system calls and local variables only. What the C library starts by itself does not come here: system() and popen(), whose shell
- * then does as a rule, and system calls that a program makes itself. */
+ * clone: system calls and local variables only. The C library starts the shell of system() and popen() by itself and keeps its number, so that
+ * their lines say whose child it is. What does not come here: the shell of wordexp(), and system calls that a program makes without
+ * the C library. */
 #include <spawn.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include "arch.h"
 
 #define EXEC_PATH_BYTES 1024
 #define EXEC_LINE_BYTES 2048
+/* Kinds of lines, with and without an environment that asks for the recorder: of a process whose number is known, and of a child of it. */
+#define OWN_LINE "en"
+#define CHILD_LINE "cd"
+#define SHELL "/bin/sh"
 
 static struct {
     int (*execve)(const char *, char *const *, char *const *);
@@ -22,11 +28,18 @@ static struct {
     int (*execveat)(int, const char *, char *const *, char *const *, int);
     int (*posix_spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
     int (*posix_spawnp)(pid_t *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
+    int (*pidfd_spawn)(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
+    int (*pidfd_spawnp)(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *);
+    int (*system)(const char *);
+    FILE *(*popen)(const char *, const char *);
 } starters;
+static long (*next_syscall)(long number, ...) __attribute__((used)); /* arch.h's entry of syscall() jumps there */
+
+#define STARTER(name) starters.name = (__typeof__(starters.name))dlsym(RTLD_NEXT, #name)
+#define VERSIONED_STARTER(name) starters.name = (__typeof__(starters.name))dlvsym(RTLD_NEXT, #name, "GLIBC_2.39")
 
 static void resolve_starters(void)
 {
-#define STARTER(name) starters.name = (__typeof__(starters.name))dlsym(RTLD_NEXT, #name)
     STARTER(execve);
     STARTER(execv);
     STARTER(execvp);
@@ -35,6 +48,11 @@ static void resolve_starters(void)
     STARTER(execveat);
     STARTER(posix_spawn);
     STARTER(posix_spawnp);
+    VERSIONED_STARTER(pidfd_spawn);
+    VERSIONED_STARTER(pidfd_spawnp);
+    STARTER(system);
+    STARTER(popen);
+    next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 }
 
 /* Appends one line, whole or not at all. */
@@ -80,26 +98,37 @@ static bool asks_for_recorder(char *const *environment)
     return loads && told;
 }
 
+/* Where process `pid` begins to look for a path that is not absolute: the folder that its descriptor `at` is, or (AT_FDCWD) where it is. How
+ * many bytes that takes, 0 where it cannot be told. */
+static size_t folder_of(uint64_t pid, int at, char *folder, size_t capacity)
+{
+    char link[64];
+    size_t end = append_text(link, 0, sizeof link, "/proc/");
+    if (at != AT_FDCWD)
+        append_number(link, append_text(link, end, sizeof link, "self/fd/"), sizeof link, (uint64_t)at);
+    else
+        append_text(link, append_number(link, end, sizeof link, pid), sizeof link, "/cwd");
+    long got = sys(SYS_readlinkat, AT_FDCWD, (long)link, (long)folder, (long)capacity - 1, 0, 0);
+    if (failed(got) && at == AT_FDCWD) /* it has ended already */
+        got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/cwd", (long)folder, (long)capacity - 1, 0, 0);
+    folder[failed(got) ? 0 : got] = 0;
+    return failed(got) ? 0 : (size_t)got;
+}
+
 /* A line about the program at `path`, taken from the folder that the descriptor `at` is (or AT_FDCWD). A path that is too long is cut
- * off, and its program is then not found by who reads it. */
-static void note_exec(uint64_t when, uint64_t pid, int at, const char *path, char *const *environment)
+ * off, and its program is then not found by who reads it. `kinds`: of the line with and without an environment that asks for the recorder. */
+static void note_exec(const char *kinds, uint64_t when, uint64_t pid, int at, const char *path, char *const *environment)
 {
     static const char digits[] = "0123456789ABCDEF";
     char line[EXEC_LINE_BYTES], whole[EXEC_PATH_BYTES];
     size_t bytes = 0;
     if (path[0] != '/') {
-        char link[64];
-        append_text(link, 0, sizeof link, "/proc/self/cwd");
-        if (at != AT_FDCWD)
-            append_number(link, append_text(link, 0, sizeof link, "/proc/self/fd/"), sizeof link, (uint64_t)at);
-        long got = sys(SYS_readlinkat, AT_FDCWD, (long)link, (long)whole, sizeof whole - 1, 0, 0);
-        bytes = failed(got) ? 0 : (size_t)got;
-        whole[bytes] = 0;
+        bytes = folder_of(pid, at, whole, sizeof whole);
         if (path[0])
             bytes = append_text(whole, bytes, sizeof whole, "/");
     }
     append_text(whole, bytes, sizeof whole, path);
-    size_t end = exec_line(line, asks_for_recorder(environment) ? 'e' : 'n', when, pid);
+    size_t end = exec_line(line, kinds[!asks_for_recorder(environment)], when, pid);
     line[end++] = ' ';
     for (const uint8_t *byte = (const uint8_t *)whole; *byte && end + 4 < sizeof line; byte++) {
         if (*byte > ' ' && *byte < 0x7f && *byte != '%') {
@@ -155,7 +184,7 @@ static uint64_t noted_exec(int at, const char *path, char *const *environment, b
     if (search && !(path = searched(path, found)))
         return 0;
     uint64_t when = counter();
-    note_exec(when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), at, path, environment);
+    note_exec(OWN_LINE, when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), at, path, environment);
     return when;
 }
 
@@ -266,7 +295,7 @@ static void note_spawned(int result, uint64_t when, pid_t child, const char *pat
         return;
     if (search && !(path = searched(path, found)))
         return;
-    note_exec(when, (uint64_t)child, AT_FDCWD, path, environment);
+    note_exec(OWN_LINE, when, (uint64_t)child, AT_FDCWD, path, environment);
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
@@ -294,3 +323,112 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
         *pid = child;
     return result;
 }
+
+/* The process that a descriptor is of, as the kernel tells it; 0 where it has gone. */
+static uint64_t process_of_descriptor(int descriptor)
+{
+    char path[64], text[512];
+    append_number(path, append_text(path, 0, sizeof path, "/proc/self/fdinfo/"), sizeof path, (uint64_t)descriptor);
+    long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    if (failed(fd))
+        return 0;
+    long got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    text[failed(got) ? 0 : got] = 0;
+    const char *digit = strstr(text, "\nPid:\t");
+    uint64_t pid = 0;
+    for (digit = digit ? digit + 6 : text + got; !failed(got) && *digit >= '0' && *digit <= '9'; digit++)
+        pid = pid * 10 + (uint64_t)(*digit - '0');
+    return pid;
+}
+
+static void note_spawned_by_descriptor(int result, uint64_t when, const int *descriptor, const char *path, char *const *environment, bool search)
+{
+    uint64_t child = result || !descriptor ? 0 : process_of_descriptor(*descriptor);
+    if (child)
+        note_spawned(0, when, (pid_t)child, path, environment, search);
+}
+
+/* In the C library from 2.39 on, under that version and no other: a program that looks whether it is there must not find ours where the library has
+ * none, so that these do not bear the plain names (preload.map). */
+__asm__(".symver heaplab_pidfd_spawn, pidfd_spawn@GLIBC_2.39\n.symver heaplab_pidfd_spawnp, pidfd_spawnp@GLIBC_2.39");
+EXPORT int heaplab_pidfd_spawn(int *descriptor, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                               char *const *arguments, char *const *environment);
+EXPORT int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_file_actions_t *actions,
+                                const posix_spawnattr_t *attributes, char *const *arguments, char *const *environment);
+
+int heaplab_pidfd_spawn(int *descriptor, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                        char *const *arguments, char *const *environment)
+{
+    if (!starters.pidfd_spawn)
+        return ENOSYS;
+    uint64_t when = counter();
+    int result = starters.pidfd_spawn(descriptor, path, actions, attributes, arguments, environment);
+    note_spawned_by_descriptor(result, when, descriptor, path, environment, false);
+    return result;
+}
+
+int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
+                         char *const *arguments, char *const *environment)
+{
+    if (!starters.pidfd_spawnp)
+        return ENOSYS;
+    uint64_t when = counter();
+    int result = starters.pidfd_spawnp(descriptor, file, actions, attributes, arguments, environment);
+    note_spawned_by_descriptor(result, when, descriptor, file, environment, true);
+    return result;
+}
+
+/* The shell that the C library is about to start as a child of this process: when that is, 0 where nothing is noted. */
+static uint64_t noted_shell(void)
+{
+    if (load_acquire(&recorder.ready) != 1)
+        return 0;
+    uint64_t when = counter();
+    note_exec(CHILD_LINE, when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), AT_FDCWD, SHELL, environ);
+    return when;
+}
+
+EXPORT int system(const char *command)
+{
+    NEXT_STARTER(system, -1);
+    uint64_t when = noted_shell();
+    int error = errno;
+    errno = 0; /* a shell that could not be started looks like one that ended with 127, but for this */
+    int result = starters.system(command);
+    bool started = command ? result != -1 && !(result == 127 << 8 && errno) : result != 0 || !errno;
+    if (!errno)
+        errno = error;
+    return started ? result : not_started(result, when);
+}
+
+EXPORT FILE *popen(const char *command, const char *type)
+{
+    NEXT_STARTER(popen, NULL);
+    uint64_t when = noted_shell();
+    FILE *stream = starters.popen(command, type);
+    if (!stream)
+        not_started(0, when);
+    return stream;
+}
+
+/* What syscall() is called for with a number that starts a program, by a jump from its entry. */
+static __attribute__((used)) long syscall_that_starts(long number, long a, long b, long c, long d, long e, long f)
+{
+    if (!next_syscall)
+        next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    uint64_t when = number == SYS_execve ? noted_exec(AT_FDCWD, (const char *)a, (char *const *)c, false)
+                                         : noted_exec((int)a, (const char *)b, (char *const *)d, false);
+    long result = next_syscall(number, a, b, c, d, e, f);
+    not_started(0, when);
+    return result;
+}
+
+/* The same before this object has begun. */
+static __attribute__((used)) long syscall_at_first(long number, long a, long b, long c, long d, long e, long f)
+{
+    next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    return next_syscall(number, a, b, c, d, e, f);
+}
+
+SYSCALL_ENTRY(SYS_execve, SYS_execveat);

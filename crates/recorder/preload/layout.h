@@ -15,6 +15,8 @@
  *   execs            lines. Made, empty, by the drainer; every process appends to it what it is about to start (exec.c):
  *                      e COUNTER PID PATH   process PID becomes PATH, in an environment that asks for the recorder
  *                      n COUNTER PID PATH   the same in an environment that does not
+ *                      c COUNTER PID PATH   as e, of a child of PID, whose own number only the C library knows
+ *                      d COUNTER PID PATH   as n, of such a child
  *                      f COUNTER PID        the line of that counter and process did not come true
  *                    PATH is absolute as far as could be told; bytes below 0x21, above 0x7e and '%' are %XX. Counters are read before
  *                    the call, so that the image of PATH begins later; lines of several writers may stand in any order.

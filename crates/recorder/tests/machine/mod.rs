@@ -66,8 +66,10 @@ impl Machine {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("object.so");
         let source = concat!(env!("CARGO_MANIFEST_DIR"), "/preload/preload.c");
+        let versions = concat!("-Wl,--version-script=", env!("CARGO_MANIFEST_DIR"), "/preload/preload.map");
         let mut command = Command::new(&self.c);
-        let run = command.args(OBJECT_FLAGS.split(' ')).args(flags).args([source, "-o"]).arg(&out).output().expect("a C compiler");
+        let run =
+            command.args(OBJECT_FLAGS.split(' ')).args(flags).args([versions, source, "-o"]).arg(&out).output().expect("a C compiler");
         assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
         std::fs::read(out).unwrap()
     }

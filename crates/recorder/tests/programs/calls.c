@@ -1,10 +1,14 @@
-/* Every function once, with sizes that nothing else asks for. Prints what it was given: "name address usable". */
+/* Every function once, with sizes that nothing else asks for, and system calls, which pass through the recorder too. Prints what it was
+ * given: "name address usable". */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <malloc.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static char out[65536];
 static size_t used;
@@ -49,6 +53,17 @@ int main(void)
     free(NULL);
     if (errno != 77)
         return 5;
+    char text[] = "abcdef", to[8] = "", *words[] = {text, NULL};
+    int ends[2];
+    off_t from = 2;
+    if (syscall(SYS_pipe2, ends, 0) || syscall(SYS_write, ends[1], text, 6) != 6 || syscall(SYS_read, ends[0], to, 8) != 6 || strcmp(to, text))
+        return 6;
+    if (syscall(SYS_lseek, ends[0], from, SEEK_SET) != -1 || errno != ESPIPE || syscall(SYS_getpid) != getpid())
+        return 7;
+    if (syscall(SYS_execve, "/no/such/program", words, words + 1) != -1 || errno != ENOENT)
+        return 8;
+    if (syscall(SYS_execveat, -1, "no-such-program", words, words + 1, 0) != -1) /* an emulator has an errno of its own */
+        return 9;
     fwrite(out, 1, used, stdout);
     return 0;
 }

@@ -1,0 +1,15 @@
+/* Has the C library start shells, some of them after the recorder was taken out of the environment. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+
+int main(void)
+{
+    char line[16] = "";
+    int wrong = system("exit 3") != 3 << 8;
+    unsetenv("LD_PRELOAD");
+    wrong += system("exit 3") != 3 << 8;
+    FILE *pipe = popen("echo one", "r");
+    wrong += !pipe || !fgets(line, sizeof line, pipe) || line[0] != 'o' || pclose(pipe);
+    return wrong;
+}
