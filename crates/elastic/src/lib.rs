@@ -83,7 +83,7 @@ mod space;
 mod sync;
 
 pub use arena::guarded::Overwritten;
-pub use arena::{Arena, ArenaStatistics};
+pub use arena::{Arena, ArenaStatistics, Place, PlaceKind};
 pub use error::Error;
 pub use growth::Growth;
 pub use heaplab_address_space::{Call, CommitLimit, Faults};

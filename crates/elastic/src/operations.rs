@@ -4,9 +4,10 @@
 //! Property tests shrink such lists; the fuzz target `elastic` reads them from bytes.
 
 use crate::pool::shards::{Shards, set_home};
-use crate::{Arena, ArenaStatistics, Call, CommitLimit, Debug, Faults, Growth, Options, Reclaim, Space};
+use crate::{Arena, ArenaStatistics, Call, CommitLimit, Debug, Faults, Growth, Options, Place, PlaceKind, Reclaim, Space};
 use allocator_api2::alloc::Allocator;
 use std::alloc::Layout;
+use std::ops::Range;
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -116,6 +117,10 @@ pub fn run(operations: &[Operation], setting: Setting) -> (usize, usize) {
         // Miri looks at accesses; the books are checked at the end.
         if cfg!(not(miri)) {
             model.space.check_deep().unwrap_or_else(|broken| panic!("after {operation:?}: {broken}"));
+            // Looks at every block and place.
+            if nth % 4 == 3 || nth + 1 == operations.len() {
+                model.check_places();
+            }
         }
     }
     for (arena, live) in &model.arenas {
@@ -136,6 +141,35 @@ impl Model {
     fn arena(&mut self, number: u8) -> Option<&mut (Arena, Vec<Live>)> {
         let count = self.arenas.len();
         (count > 0).then(|| &mut self.arenas[usize::from(number) % count])
+    }
+
+    /// Every committed byte is in one place, every block lies where blocks are, and an arena's places say what its statistics do.
+    fn check_places(&self) {
+        let mut ranges: Vec<Range<usize>> = Vec::new();
+        let mut apart = |places: &[Place]| {
+            ranges.extend(places.iter().filter(|place| place.own_bytes() > 0).map(|place| place.addresses.clone()));
+        };
+        let own = self.space.places();
+        apart(&own);
+        let sum =
+            |places: &[Place], kind| -> usize { places.iter().filter(|place| place.kind == kind).map(|place| place.addresses.len()).sum() };
+        assert_eq!(sum(&own, PlaceKind::Idle) + sum(&own, PlaceKind::FreeChunk), self.space.idle_bytes());
+        for (arena, live) in &self.arenas {
+            let (places, statistics) = (arena.places(), arena.statistics());
+            apart(&places);
+            let found = [PlaceKind::Blocks, PlaceKind::Free, PlaceKind::FreeBlock, PlaceKind::Overhead].map(|kind| sum(&places, kind));
+            let ArenaStatistics { used_bytes, free_bytes, deallocated_bytes, overhead_bytes, .. } = statistics;
+            assert_eq!(found, [used_bytes, free_bytes, deallocated_bytes, overhead_bytes], "{places:?}");
+            assert_eq!(places.iter().filter(|place| matches!(place.kind, PlaceKind::Chunk { .. })).count(), statistics.chunks);
+            for live in live.iter().filter(|live| live.layout.size() > 0) {
+                let (from, to) = (live.block.addr().get(), live.block.addr().get() + live.layout.size());
+                let holds = |place: &Place| place.kind == PlaceKind::Blocks && place.addresses.start <= from && to <= place.addresses.end;
+                assert!(places.iter().any(holds), "the block from {from:#x} to {to:#x} lies in none of {places:?}");
+            }
+        }
+        ranges.sort_unstable_by_key(|range| range.start);
+        assert!(ranges.is_sorted_by(|before, after| before.end <= after.start), "places overlap: {ranges:x?}");
+        assert_eq!(ranges.iter().map(ExactSizeIterator::len).sum::<usize>(), self.space.committed_bytes());
     }
 
     fn next_mark(&mut self) -> u8 {

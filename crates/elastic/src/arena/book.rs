@@ -78,6 +78,11 @@ impl Book {
         (self.free.len(), self.free.iter().map(|(bytes, _)| bytes).sum())
     }
 
+    /// The pieces of it, in the order of their sizes.
+    pub fn free_pieces(&self) -> impl Iterator<Item = Range<usize>> + '_ {
+        self.free.iter().map(|(bytes, start)| *start..start + bytes)
+    }
+
     /// Whether any block is to be looked at or given poison.
     pub fn live(&self) -> impl Iterator<Item = (usize, Block)> + '_ {
         self.blocks.iter().filter(|(_, block)| block.alive).map(|(address, block)| (*address, *block))

@@ -95,6 +95,11 @@ impl FreeList {
         if self.bins().is_some() { BINS_BYTES } else { 0 }
     }
 
+    /// Where the bins lie.
+    pub fn table(&self) -> Option<NonNull<u8>> {
+        self.bins().and_then(|bins| NonNull::new(bins.cast()))
+    }
+
     /// Whether the list is long enough to be worth bins.
     pub fn wants_bins(&self) -> bool {
         // Blocks were taken out of the middle perhaps, so that what the first one says is the most there can be.

@@ -268,6 +268,12 @@ impl Arena {
         unsafe { super::leave(pointer, line, idle_bytes) };
     }
 
+    /// [`Arena::places`]: chunks, each with its committed part, and free pieces of all of them.
+    pub(super) fn chunks_and_free_checked(&self) -> (Vec<Chunk>, Vec<Range<usize>>) {
+        let book = self.book().borrow();
+        (book.chunks.clone(), book.free_pieces().collect())
+    }
+
     /// [`Arena::statistics`]: all that is free counts as free blocks.
     pub(super) fn statistics_checked(&self) -> ArenaStatistics {
         let (book, line_bytes) = (self.book().borrow(), self.shared().shape.line_bytes());

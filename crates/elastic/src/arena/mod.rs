@@ -11,6 +11,7 @@ pub mod free_blocks;
 mod grow;
 pub mod guarded;
 pub mod head;
+mod places;
 mod stats;
 
 use crate::space::{Shared, Space};
@@ -21,6 +22,7 @@ use std::alloc::Layout;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
+pub use places::{Place, PlaceKind};
 pub use stats::ArenaStatistics;
 
 /// Blocks that die together: dropped, all of its memory returns to its space.

@@ -14,6 +14,7 @@ pub mod anchor;
 pub mod bits;
 pub mod check;
 pub mod large;
+pub mod places;
 pub mod reclaim;
 pub mod region;
 pub mod shape;

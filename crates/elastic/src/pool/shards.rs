@@ -14,6 +14,7 @@
 use super::anchor::Anchor;
 use super::check::Census;
 use super::large::Large;
+use super::places::Vacant;
 use super::reclaim::{Clock, Reclaiming};
 use super::shape::{GRANULE_LINES, Shape};
 use super::{Counts, Lines, Memory, Pool};
@@ -358,6 +359,21 @@ impl Shards {
             }
         }
         (census, counts, free)
+    }
+
+    /// What is committed and in no chunk of an arena, in offsets of the reservation. Shards are visited one after the other.
+    pub fn vacant(&self) -> Vec<Vacant> {
+        let moved = |range: Range<usize>, by: usize| range.start + by..range.end + by;
+        let of = |shard: &Shard| {
+            let (vacant, by) = (shard.lock().vacant(), shard.base_bytes);
+            vacant.into_iter().map(move |vacant| match vacant {
+                Vacant::Region(range) => Vacant::Region(moved(range, by)),
+                Vacant::Lines(range) => Vacant::Lines(moved(range, by)),
+                Vacant::Granules(range) => Vacant::Granules(moved(range, by)),
+                Vacant::Chunk(range) => Vacant::Chunk(moved(range, by)),
+            })
+        };
+        self.shards.iter().flat_map(of).collect()
     }
 
     /// Checks every invariant of all shards, and returns the committed bytes of their books. No claim may be under way.
