@@ -4,7 +4,8 @@
 //! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks them) or with
 //! [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
 
-use crate::{Allocating, Region, Request, Verified, Violation};
+use crate::structure::{self, Structured};
+use crate::{Allocating, CheckError, Region, Request, Verified, Violation};
 use std::ptr::NonNull;
 
 /// One step. Indices count from the oldest live block and wrap around, so that every list is a legal program.
@@ -48,6 +49,28 @@ struct Live {
 /// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken. The heap's own
 /// cheap check runs after every step, the deep one at the end of the list and again when everything is freed.
 pub fn drive<H: Allocating>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
+    drive_looking(heap, operations, |_, _| Ok(()))
+}
+
+/// [`drive`] for a heap that can say what it is made of: after steps, and when all is freed, its parts fulfil [`structure::check`].
+pub fn drive_structured<H: Allocating + Structured>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
+    let mut steps = 0_usize;
+    drive_looking(heap, operations, |heap, live| {
+        // A look takes time in proportion to the heap.
+        steps += 1;
+        if !steps.is_multiple_of(8) && !live.is_empty() {
+            return Ok(());
+        }
+        let blocks = live.iter().map(|live| (live.block.as_ptr() as usize, live.request.size));
+        structure::check(&heap.parts(), &heap.footprint(), blocks)
+    })
+}
+
+fn drive_looking<H: Allocating>(
+    heap: H,
+    operations: &[Operation],
+    mut look: impl FnMut(&H, &[Live]) -> Result<(), CheckError>,
+) -> Result<Driven, Violation> {
     let mut heap = Verified::new(heap);
     let mut live: Vec<Live> = Vec::new();
     let mut begun = [false; 256];
@@ -55,6 +78,7 @@ pub fn drive<H: Allocating>(heap: H, operations: &[Operation]) -> Result<Driven,
     for operation in operations {
         step(&mut heap, &mut live, &mut begun, &mut driven, *operation);
         heap.check()?;
+        look(heap.heap(), &live)?;
         if let Some(violation) = heap.violation() {
             return Err(violation.clone());
         }
@@ -65,6 +89,7 @@ pub fn drive<H: Allocating>(heap: H, operations: &[Operation]) -> Result<Driven,
         unsafe { heap.deallocate(block) };
     }
     heap.finish()?;
+    look(heap.heap(), &[])?;
     Ok(driven)
 }
 

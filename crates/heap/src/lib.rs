@@ -6,6 +6,7 @@
 //!
 //! - [`allocating`]: the contract, and the regions that die as a whole.
 //! - [`footprint`]: where a heap's bytes are, kept apart.
+//! - [`structure`]: where each of its bytes is, of heaps that can say so.
 //! - [`verified`]: a heap wrapped so that overlaps, lost contents and wrong alignments are found as they happen.
 //! - [`conformance`]: lists of operations that any heap must survive.
 //! - [`parameter`]: what a heap's name may be followed by.
@@ -17,9 +18,11 @@ pub mod allocating;
 pub mod conformance;
 pub mod footprint;
 pub mod parameter;
+pub mod structure;
 pub mod verified;
 
 pub use allocating::{Allocating, CheckError, Region, Request};
 pub use footprint::Footprint;
 pub use parameter::Parameter;
+pub use structure::{Part, Role, Structured};
 pub use verified::{Verified, Violation};

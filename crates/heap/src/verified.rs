@@ -106,6 +106,11 @@ impl<H: Allocating> Verified<H> {
         Verified { heap, live: BTreeMap::new(), regions: HashMap::new(), live_bytes: 0, births: 0, violation: None }
     }
 
+    /// The heap itself.
+    pub fn heap(&self) -> &H {
+        &self.heap
+    }
+
     /// The first promise that was broken, if one was.
     pub fn violation(&self) -> Option<&Violation> {
         self.violation.as_ref()

@@ -134,6 +134,11 @@ impl Elastic {
         &self.space
     }
 
+    /// The arenas that there are, by region.
+    pub(crate) fn arenas(&self) -> impl Iterator<Item = (Region, &Arena)> {
+        (0..).map(Region).zip(&self.regions).filter_map(|(region, arena)| Some((region, arena.as_ref()?)))
+    }
+
     fn growth_of(&self, number: usize) -> Growth {
         match (self.every, number) {
             (Some(growth), _) => growth,

@@ -22,5 +22,6 @@
 
 pub mod bump;
 pub mod elastic;
+mod parts;
 mod sizes;
 pub mod spec;

@@ -3,7 +3,7 @@
 use heaplab_arena::bump::Bumps;
 use heaplab_arena::elastic::{Alone, Elastic, growth};
 use heaplab_elastic::Options;
-use heaplab_heap::conformance::{drive, operations, pseudo_random};
+use heaplab_heap::conformance::{drive, drive_structured, operations, pseudo_random};
 use heaplab_heap::{Allocating, Region, Request};
 use proptest::prelude::*;
 
@@ -25,7 +25,7 @@ proptest! {
 
     #[test]
     fn any_list_passes_on_elastic_arenas(list in operations(200)) {
-        drive(elastic(), &list).unwrap();
+        drive_structured(elastic(), &list).unwrap();
     }
 }
 
@@ -36,7 +36,7 @@ fn elastic() -> Elastic {
 #[test]
 fn elastic_arenas_keep_the_contract() {
     for seed in 0..4 {
-        let driven = drive(elastic(), &pseudo_random(seed, 1_500)).unwrap();
+        let driven = drive_structured(elastic(), &pseudo_random(seed, 1_500)).unwrap();
         assert!(driven.births > 500 && driven.refused == 0, "{driven:?}");
     }
 }

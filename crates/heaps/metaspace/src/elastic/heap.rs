@@ -255,6 +255,11 @@ impl ElasticMetaspace {
         }
     }
 
+    /// Regions that have an arena, and its place in `arenas`.
+    pub(super) fn regions(&self) -> impl Iterator<Item = (Region, usize)> {
+        (0..).map(Region).zip(&self.regions).filter_map(|(region, id)| Some((region, id.as_ref()?.0 as usize)))
+    }
+
     /// The arena of a region, born at its first use.
     fn arena_of(&mut self, region: Region) -> ArenaId {
         let number = region.0 as usize;

@@ -26,6 +26,7 @@ pub mod space;
 pub mod strategy;
 
 mod check;
+mod parts;
 
 pub use heap::{ArenaId, ElasticMetaspace};
 pub use space::Decision;

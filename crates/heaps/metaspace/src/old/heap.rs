@@ -56,6 +56,13 @@ impl Heap11 {
         &self.metaspace
     }
 
+    /// Arenas that live, by region. All are of regions, since who drives the heap gets at no others.
+    pub(super) fn living(&self) -> impl Iterator<Item = (Option<Region>, &super::arena::Arena)> {
+        let mut regions: Vec<_> = self.regions.iter().collect();
+        regions.sort_unstable_by_key(|(region, _)| region.0);
+        regions.into_iter().filter_map(|(region, id)| Some((Some(*region), self.metaspace.arena(*id)?)))
+    }
+
     fn arena(&mut self, region: Region) -> ArenaId {
         let (metaspace, plan) = (&mut self.metaspace, &self.plan);
         *self.regions.entry(region).or_insert_with(|| {

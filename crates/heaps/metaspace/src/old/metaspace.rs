@@ -197,6 +197,11 @@ impl Metaspace11 {
         arena.chunks().map(range).collect()
     }
 
+    /// The arena, if it lives.
+    pub(super) fn arena(&self, id: ArenaId) -> Option<&Arena> {
+        self.arenas.get(id.0)?.as_ref()
+    }
+
     pub(super) fn living(&self) -> impl Iterator<Item = &Arena> {
         self.arenas.iter().flatten()
     }

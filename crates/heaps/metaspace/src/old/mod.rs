@@ -23,6 +23,7 @@ mod merge;
 mod metaspace;
 mod node;
 mod occupancy;
+mod parts;
 mod piece;
 mod pool;
 pub mod recording;
