@@ -117,7 +117,7 @@ pub fn check(parts: &[Part], footprint: &Footprint, blocks: impl IntoIterator<It
     }
     let mut own: Vec<&Part> = parts.iter().filter(|part| part.own_bytes() > 0).collect();
     own.sort_unstable_by_key(|part| part.addresses.start);
-    if let Some([before, after]) = own.array_windows().find(|[before, after]| before.addresses.end > after.addresses.start) {
+    if let Some(&[before, after]) = own.windows(2).find(|pair| pair[0].addresses.end > pair[1].addresses.start) {
         return broken(format!("{} at {:#x}", after.name, after.addresses.start), format!("apart from {before:x?}"), format!("{after:x?}"));
     }
     let sum: u64 = own.iter().map(|part| part.own_bytes()).sum();

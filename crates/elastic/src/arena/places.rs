@@ -113,7 +113,7 @@ impl Arena {
             let first = known.partition_point(|(range, _)| range.start < committed);
             let mut at = committed;
             for (range, kind) in known[first..].iter().take_while(|(range, _)| range.start < to) {
-                places.extend((at < range.start).then(|| Place { kind: PlaceKind::Blocks, addresses: at..range.start }));
+                places.extend((at < range.start).then_some(Place { kind: PlaceKind::Blocks, addresses: at..range.start }));
                 places.push(Place { kind: *kind, addresses: range.clone() });
                 at = range.end;
             }
