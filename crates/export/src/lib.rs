@@ -42,7 +42,7 @@ mod stacks;
 
 pub use detail::Detail;
 pub use error::ExportError;
-pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, Written};
+pub use heap_snapshot::{HeapSnapshot, MetaspaceSnapshot, StandingHeap, Written};
 pub use live::{LiveBlock, LiveBlocks};
 
 use heaplab_profile::Profile;

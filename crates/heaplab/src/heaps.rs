@@ -1,7 +1,7 @@
 //! The table of heap names: one `match` from a name to a heap of a family, and the driver compiled for it.
 
 use crate::output::Misasked;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use heaplab_arena::{
     bump::Bumps,
     elastic,
@@ -9,11 +9,12 @@ use heaplab_arena::{
     spec as arena,
 };
 use heaplab_experiment::HeapCell;
+use heaplab_heap::{Allocating, Footprint, Part, Structured};
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::old::{Heap11, Options11};
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::{self as metaspace, Generation};
-use heaplab_replay::{CellKind, CellReport, CellRequest, RETURNED_NULL, cell};
+use heaplab_replay::{CellKind, CellReport, CellRequest, Driver, RETURNED_NULL, ReplayError, Touch, cell};
 use heaplab_system::{
     HEAPS, Kind, Malloc, Spec, SpecError, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null,
 };
@@ -324,13 +325,18 @@ pub fn serve(request: &CellRequest) -> Result<CellReport> {
     })
 }
 
-fn serve_elastic(spec: &arena::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {
+/// Elastic arenas for a program.
+fn elastic_for(spec: &arena::Spec, program: &Program) -> Result<Elastic> {
     let growth = program.facts().regions().map(|region| spec.growth().unwrap_or_else(|| elastic::growth(&region.growth_policy))).collect();
     let heap = Elastic::knowing(spec.options(), growth, dying_alone(program)).context("no address space for elastic arenas")?;
-    let heap = match spec.growth() {
+    Ok(match spec.growth() {
         Some(growth) => heap.growing(growth),
         None => heap,
-    };
+    })
+}
+
+fn serve_elastic(spec: &arena::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {
+    let heap = elastic_for(spec, program)?;
     Ok(cell::run(heap, || format!("elastic {}", env!("CARGO_PKG_VERSION")), program, request))
 }
 
@@ -358,15 +364,78 @@ fn dying_alone(program: &Program) -> Alone {
     alone
 }
 
+/// What kind of arena each region of a program is.
+fn plan_of(program: &Program) -> Plan {
+    Plan::new(program.facts().regions().map(|region| ArenaPlan::parse(&region.kind, &region.growth_policy)).collect())
+}
+
+fn metaspace_for(spec: &metaspace::Spec, program: &Program) -> Result<ElasticMetaspace> {
+    ElasticMetaspace::new(*spec, plan_of(program)).context("no address space for the metaspace")
+}
+
 fn serve_metaspace(spec: &metaspace::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {
-    let regions = program.facts().regions().map(|region| ArenaPlan::parse(&region.kind, &region.growth_policy));
-    let plan = Plan::new(regions.collect());
     let version = || format!("the rules of HotSpot, {}", spec.generation.name());
     if spec.generation == Generation::Jdk11 {
-        return Ok(cell::run(Heap11::new(Options11::from(spec), plan), version, program, request));
+        return Ok(cell::run(Heap11::new(Options11::from(spec), plan_of(program)), version, program, request));
     }
-    let heap = ElasticMetaspace::new(*spec, plan).context("no address space for the metaspace")?;
-    Ok(cell::run(heap, version, program, request))
+    Ok(cell::run(metaspace_for(spec, program)?, version, program, request))
+}
+
+/// What a heap is made of when it has run a program, and where the block of each slot then lies.
+pub struct Standing {
+    /// Its parts, as it says.
+    pub parts: Vec<Part>,
+    /// By slot; `None`: the slot is empty.
+    pub blocks: Vec<Option<usize>>,
+    /// How many bytes are where, as it says.
+    pub footprint: Footprint,
+}
+
+/// Runs a program on a heap that can say what it is made of.
+///
+/// # Errors
+/// The heap cannot say it (which is found before anything runs), or it cannot run the program.
+pub fn stand(heap: &Heap, program: &Program) -> Result<Standing> {
+    let standing = match heap {
+        Heap::Elastic(spec) => standing_on(elastic_for(spec, program)?, program),
+        Heap::Metaspace(spec) if spec.generation == Generation::Jdk11 => {
+            standing_on(Heap11::new(Options11::from(spec), plan_of(program)), program)
+        }
+        Heap::Metaspace(spec) => standing_on(metaspace_for(spec, program)?, program),
+        Heap::System(_) | Heap::Bump => return Err(structured(heap).err().unwrap_or_else(|| anyhow!("{heap} cannot be walked"))),
+    };
+    standing.map_err(|error| match heap.limit() {
+        Some(limit) if error.to_string().starts_with(RETURNED_NULL) => {
+            anyhow!("{heap}: {error}: it was given {limit}, and the workload may need more")
+        }
+        _ => anyhow!("{heap}: {error}"),
+    })
+}
+
+/// Whether a heap can say what it is made of.
+///
+/// # Errors
+/// It cannot; the message names those that can.
+pub fn structured(heap: &Heap) -> Result<()> {
+    match heap {
+        Heap::Elastic(_) | Heap::Metaspace(_) => Ok(()),
+        Heap::System(_) | Heap::Bump => {
+            let metaspaces = Generation::ALL.map(|(_, name, _)| format!("{METASPACE}{name}")).join(", ");
+            misasked!(
+                "{heap} does not tell where its chunks, free blocks and headers lie, so it cannot be walked; the heaps that can are \
+                 heaplab's own: {ELASTIC}, {metaspaces}"
+            )
+        }
+    }
+}
+
+fn standing_on<H: Allocating + Structured>(heap: H, program: &Program) -> Result<Standing, ReplayError> {
+    let mut driver = Driver::new(program, heap)?;
+    // What a block holds is not looked at.
+    driver.run(Touch::None)?;
+    let blocks = (0..program.facts().slots).map(|slot| driver.block(slot).map(|block| block.addr().get())).collect();
+    let heap = driver.heap();
+    Ok(Standing { parts: heap.parts(), footprint: heap.footprint(), blocks })
 }
 
 fn serve_system(spec: &Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {

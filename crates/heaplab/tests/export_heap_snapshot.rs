@@ -196,3 +196,46 @@ fn a_metaspace_retains_what_it_has_committed() {
         }
     }
 }
+
+/// A heap that ran the workload: DevTools, where it is installed, finds what `heaplab snapshot` does, and the live blocks of two moments are compared by
+/// what they are, though the heap was made twice.
+#[test]
+fn a_heap_that_ran_the_workload_is_walked() {
+    let folder = tempfile::tempdir().unwrap();
+    let jvm = metaspace(folder.path(), "jdk-17.0.15.log.gz");
+    let jvm = jvm.to_str().unwrap();
+    for (bundle, heap) in [("sqlite.heaplab", "elastic"), (jvm, "elastic"), (jvm, "metaspace:jdk17"), (jvm, "metaspace:jdk11")] {
+        let paths = ["peak", "end"].map(|at| folder.path().join(at));
+        let mut summaries = Vec::new();
+        for (at, path) in ["peak", "end"].iter().zip(&paths) {
+            let file = path.to_str().unwrap();
+            let output = heaplab(&["export", bundle, "--format", "heapsnapshot", "--on", heap, "--at", at, "-o", file]);
+            assert!(output.stderr.is_empty(), "{output:?}");
+            assert!(String::from_utf8(heaplab(&["snapshot", "validate", file]).stdout).unwrap().contains("good"));
+            let summary = json(&["snapshot", "summary", file, "--json"]);
+            if let Some(study) = judge() {
+                let theirs = asked(&study, path, &folder.path().join("answers"));
+                assert_eq!((&theirs["total_bytes"], &theirs["nodes"]), (&summary["total_bytes"], &summary["nodes"]), "{heap} {at}");
+                assert_eq!(theirs["reports"], Value::Array(Vec::new()), "DevTools says nothing on its console");
+                same_classes(&summary, &theirs);
+            }
+            summaries.push(summary);
+        }
+        // Classes of blocks are called by functions or kinds of metadata, those of the heap in brackets: but what has no stack.
+        let is_block = |name: &str| !name.starts_with('(') || name.starts_with("(no stack");
+        let blocks = |summary: &Value| {
+            let classes = summary["classes"].as_array().unwrap().iter().filter(|class| is_block(class["name"].as_str().unwrap()));
+            classes.map(|class| class["shallow_bytes"].as_u64().unwrap()).sum::<u64>()
+        };
+        let report = json(&["report", bundle, "--json"]);
+        for (summary, at) in summaries.iter().zip(["peak", "end"]) {
+            assert_eq!(Some(blocks(summary)), report["profile"][at]["live"]["bytes"].as_u64(), "{bundle} {heap} {at}");
+            assert!(summary["total_bytes"].as_u64() > Some(blocks(summary)), "a heap has more than its blocks");
+        }
+        let diff = json(&["snapshot", "diff", paths[0].to_str().unwrap(), paths[1].to_str().unwrap(), "--json"]);
+        let changes = diff["classes"].as_array().unwrap().iter().filter(|class| is_block(class["name"].as_str().unwrap()));
+        let sum = |field: &str| changes.clone().map(|class| class[field].as_u64().unwrap()).sum::<u64>();
+        assert_eq!(blocks(&summaries[0]) + sum("added_bytes") - sum("removed_bytes"), blocks(&summaries[1]), "{bundle} {heap}");
+        assert!(sum("removed_bytes") < blocks(&summaries[0]), "some live on");
+    }
+}

@@ -140,6 +140,11 @@ impl<'a, H: Allocating> Driver<'a, H> {
     pub fn heap(&mut self) -> &mut H {
         &mut self.heap
     }
+
+    /// Where the block of a slot lies; `None`: the slot is empty, or there is none of that number.
+    pub fn block(&self, slot: u32) -> Option<NonNull<u8>> {
+        NonNull::new(self.table.get(slot as usize)?.load(Relaxed))
+    }
 }
 
 impl<H: Allocating> Runs for Driver<'_, H> {

@@ -24,6 +24,13 @@ struct Call {
     frame: u32,
 }
 
+/// What a block with these innermost frames is called: the first function that is not the allocation itself.
+pub(super) fn called(tables: &Tables, frames: &[u32]) -> String {
+    let Some(frame) = frames.get(tables.wrappers(frames)) else { return NO_STACK_LABEL.into() };
+    let name = tables.frame_label(*frame);
+    if name.starts_with('<') && name.contains(' ') { format!("fn {name}") } else { name }
+}
+
 /// The call tree of all stacks of a recording, whichever are live: a place in it is the same at every moment.
 struct CallTree {
     calls: Vec<Call>,
@@ -167,8 +174,7 @@ impl Branches for Calls<'_> {
         let callers =
             std::iter::successors(Some(call), |call| Some(self.tree.calls[*call as usize].caller)).take_while(|call| *call != TOP);
         let frames: Vec<u32> = callers.take(Tables::WRAPPERS_MAX + 1).map(|call| self.tree.calls[call as usize].frame).collect();
-        let name = self.tables.frame_label(frames[self.tables.wrappers(&frames)]);
-        if name.starts_with('<') && name.contains(' ') { format!("fn {name}") } else { name }
+        called(self.tables, &frames)
     }
 
     fn ids_end(&self) -> u64 {

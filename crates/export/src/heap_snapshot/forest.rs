@@ -10,7 +10,7 @@ const HANDLE_BITS: u32 = 4;
 const ROOT: u64 = 0;
 const ROOT_ID: u64 = 1;
 /// The most bytes of one node: DevTools keeps 32 bits.
-const NODE_BYTES_MAX: u64 = u32::MAX as u64;
+pub(super) const NODE_BYTES_MAX: u64 = u32::MAX as u64;
 
 /// A block, or a part of one that is too large for a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,6 +54,18 @@ pub(super) trait Branches {
     fn name(&self, branch: u32) -> String;
     /// What the reference to it is called.
     fn reference(&self, branch: u32) -> String;
+    /// The index that the reference is called by instead, where it has no name.
+    fn index(&self, _branch: u32) -> Option<u64> {
+        None
+    }
+    /// Others that this one refers to and does not hold: weakly.
+    fn beside(&self, _branch: u32) -> &[u32] {
+        &[]
+    }
+    /// The index by which a branch refers to its `nth` block.
+    fn leaf_index(&self, _leaf: &Leaf, nth: u64) -> u64 {
+        nth
+    }
     /// Blocks of one kind are called the same.
     fn leaf_kind(&self, leaf: &Leaf) -> u32;
     /// What blocks of that kind are called.
@@ -145,6 +157,11 @@ impl<B: Branches> Forest<B> {
         (&self.children[self.child_starts[slot] as usize..self.child_starts[slot + 1] as usize], leaves)
     }
 
+    /// The branches that a node refers to and does not hold.
+    fn beside(&self, what: What) -> &[u32] {
+        if let What::Branch(branch) = what { self.branches.beside(branch) } else { &[] }
+    }
+
     fn leaf_id(&self, index: usize) -> u64 {
         let leaf = self.leaves[index];
         if leaf.part > 0 {
@@ -189,7 +206,9 @@ impl<B: Branches> Embedder for Forest<B> {
     }
 
     fn targets(&mut self, object: u64, visit: &mut impl FnMut(u64)) {
-        let (branches, leaves) = self.held(self.what(object));
+        let what = self.what(object);
+        let (branches, leaves) = self.held(what);
+        self.beside(what).iter().for_each(|branch| visit(Self::branch_handle(*branch)));
         branches.iter().for_each(|branch| visit(Self::branch_handle(*branch)));
         leaves.for_each(|leaf| visit(self.leaf_handle(leaf)));
     }
@@ -218,12 +237,21 @@ impl<B: Branches> Embedder for Forest<B> {
     }
 
     fn references(&mut self, object: u64, edges: &mut impl EdgeSink) {
-        let (branches, leaves) = self.held(self.what(object));
-        for branch in branches {
-            edges.named(edge_type::PROPERTY, self.branches.reference(*branch).as_bytes(), Self::branch_handle(*branch));
+        let what = self.what(object);
+        let (branches, leaves) = self.held(what);
+        for branch in self.beside(what) {
+            edges.named(edge_type::WEAK, self.branches.reference(*branch).as_bytes(), Self::branch_handle(*branch));
         }
-        for (index, leaf) in leaves.enumerate() {
-            edges.edge(edge_type::ELEMENT, EdgeName::Index(index as u64), self.leaf_handle(leaf));
+        for branch in branches {
+            let handle = Self::branch_handle(*branch);
+            match self.branches.index(*branch) {
+                Some(index) => edges.edge(edge_type::ELEMENT, EdgeName::Index(index), handle),
+                None => edges.named(edge_type::PROPERTY, self.branches.reference(*branch).as_bytes(), handle),
+            }
+        }
+        for (nth, leaf) in leaves.enumerate() {
+            let index = self.branches.leaf_index(&self.leaves[leaf], nth as u64);
+            edges.edge(edge_type::ELEMENT, EdgeName::Index(index), self.leaf_handle(leaf));
         }
     }
 }

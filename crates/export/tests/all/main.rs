@@ -3,6 +3,7 @@
 
 mod heap_snapshot;
 mod metaspace;
+mod standing;
 mod sums;
 mod tools;
 mod viewers;

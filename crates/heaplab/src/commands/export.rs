@@ -1,7 +1,9 @@
 //! `heaplab export`: write a profile for another tool, or a metaspace's workload as text.
 
+mod on;
+
 use super::report::metaspace;
-use crate::{choose, output};
+use crate::{choose, heaps::Heap, output};
 use anyhow::Result;
 use clap::ValueEnum;
 use heaplab_export::{About, Detail, Export, ExportError, Format, HeapSnapshot, LiveBlocks, MetaspaceSnapshot, Moment, Weight, Written};
@@ -24,6 +26,7 @@ Examples:
   heaplab export app.heaplab --format dhat -o app.json            # open it in valgrind's dh_view.html
   heaplab export app.heaplab --format collapsed --at loaded -o - | flamegraph.pl > app.svg
   heaplab export app.heaplab --format heapsnapshot -o app.heapsnapshot   # load it in DevTools' Memory panel
+  heaplab export app.heaplab --format heapsnapshot --on elastic -o elastic.heapsnapshot   # where a heap's committed bytes are
   heaplab export jvm.heaplab --format metaspace-trace -o jvm.trace    # heaplab import jvm.trace -o again.heaplab
 
 Every format but the last three shows what was in use at the moment --at, and what was allocated over the whole
@@ -61,6 +64,10 @@ pub struct Args {
     /// Pid (PID#2: its second program) or program name of the process to show, or all; by default the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
+    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as it then stands (elastic or
+    /// a metaspace, with parameters: heaplab heaps)
+    #[arg(long, value_name = "HEAP")]
+    on: Option<String>,
     /// The one number that collapsed stacks have room for
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
     weight: WeightName,
@@ -100,6 +107,12 @@ enum WeightName {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
+    let on = match &args.on {
+        Some(_) if args.format != FormatName::Heapsnapshot => {
+            misasked!("--on is for heap snapshots, of a heap that ran the workload: write --format heapsnapshot, or leave --on out")
+        }
+        name => name.as_deref().map(on::heap).transpose()?,
+    };
     if args.format == FormatName::MetaspaceTrace {
         return workload(&args);
     }
@@ -127,7 +140,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let moment = choose::moment(bundle.tables(), selection, &args.at)?;
     let about = about(&bundle, selection);
     let Some(format) = format else {
-        return heap_snapshot(&args, &bundle, selection, moment, &about);
+        return heap_snapshot(&args, on.as_ref(), &bundle, selection, moment, &about);
     };
     let mut detail = Detail::new(bundle.meta().duration_ns > 0);
     let (profile, moment) = profiled(&args, &bundle, selection, moment, &mut detail)?;
@@ -158,9 +171,16 @@ fn profiled(
 }
 
 /// Writes the live blocks. The events are read twice, because a moment's row is known when all were seen.
-fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: choose::Moment, about: &About) -> Result<ExitCode> {
+fn heap_snapshot(
+    args: &Args,
+    on: Option<&Heap>,
+    bundle: &Bundle,
+    selection: Selection,
+    moment: choose::Moment,
+    about: &About,
+) -> Result<ExitCode> {
     let (tables, meta) = (bundle.tables(), bundle.meta());
-    if is_metaspace(tables) {
+    if on.is_none() && is_metaspace(tables) {
         return metaspace_snapshot(args, bundle, selection, moment, about);
     }
     let (profile, which) = profiled(args, bundle, selection, moment, &mut NoObserver)?;
@@ -174,6 +194,9 @@ fn heap_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment: cho
     };
     if matches!(moment, choose::Moment::At(At::Time(time)) if time > meta.duration_ns) {
         eprintln!("heaplab: `{}` lies after the end of the recording: what is written is its end", args.at);
+    }
+    if let Some(heap) = on {
+        return on::write(args, heap, bundle, selection, at, which == Moment::End, about);
     }
     let blocks = LiveBlocks::at(at, tables, bundle.events(selection)?).map_err(choose::of_recording(bundle))?;
     let snapshot = HeapSnapshot { tables, blocks, objects_born: meta.objects, moment: &args.at, about };

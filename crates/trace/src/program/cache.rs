@@ -4,10 +4,11 @@
 //! compiled from; a program with another key, of another version, or damaged is compiled again. Where the bundle cannot
 //! be written to, the program goes to a folder for temporary files under a name that carries the key.
 
-use super::compile;
+use super::compiler::{Standing, compile, compile_and_standing};
 use super::file::{Facts, Program, VERSION};
 use crate::TraceError;
 use crate::bundle::{Bundle, EVENTS_FILE, META_FILE, Selection};
+use crate::source::First;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -36,6 +37,31 @@ pub fn cached(bundle: &Bundle, selection: Selection) -> Result<Program, TraceErr
     }
 }
 
+/// The program of a bundle's first `rows` rows (of `selection`), and what stands at its end. It is kept nowhere: its file, among the system's temporary ones,
+/// has no name when this returns.
+///
+/// # Errors
+/// The events cannot be read, or there is no room for the program.
+pub fn until(bundle: &Bundle, selection: Selection, rows: u64) -> Result<(Program, Standing), TraceError> {
+    let name = format!("heaplab-until-{rows}-{}.program", std::process::id());
+    let unfinished = Unfinished(std::env::temp_dir().join(name));
+    let mut file = File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
+    let mut events = First { source: bundle.events(selection)?, rows };
+    let (_, standing) = compile_and_standing(&mut events, bundle.tables(), facts(bundle, selection), 0, bundle.path(), &mut file)?;
+    Ok((Program::open(&unfinished.0)?, standing))
+}
+
+fn facts(bundle: &Bundle, selection: Selection) -> Facts {
+    let meta = bundle.meta();
+    Facts {
+        program: meta.program.clone(),
+        allocator: meta.allocator.clone(),
+        cut: meta.cut.clone(),
+        process: selection.process,
+        ..Facts::default()
+    }
+}
+
 fn is_read_only(error: &std::io::Error) -> bool {
     use std::io::ErrorKind::{PermissionDenied, ReadOnlyFilesystem, StorageFull};
     matches!(error.kind(), PermissionDenied | ReadOnlyFilesystem | StorageFull)
@@ -45,15 +71,7 @@ fn is_read_only(error: &std::io::Error) -> bool {
 fn write(bundle: &Bundle, selection: Selection, key: u64, path: &Path) -> Result<Program, TraceError> {
     let unfinished = Unfinished(path.with_extension(format!("unfinished-{}", std::process::id())));
     let mut file = File::create_new(&unfinished.0).map_err(TraceError::io(&unfinished.0, "create"))?;
-    let meta = bundle.meta();
-    let facts = Facts {
-        program: meta.program.clone(),
-        allocator: meta.allocator.clone(),
-        cut: meta.cut.clone(),
-        process: selection.process,
-        ..Facts::default()
-    };
-    compile(&mut bundle.events(selection)?, bundle.tables(), facts, key, bundle.path(), &mut file)?;
+    compile(&mut bundle.events(selection)?, bundle.tables(), facts(bundle, selection), key, bundle.path(), &mut file)?;
     fs::rename(&unfinished.0, path).map_err(TraceError::io(path, "give the replay program its name"))?;
     Program::open(path)
 }

@@ -48,6 +48,27 @@ pub fn compile<W: Write + Seek>(
     origin: &Path,
     out: W,
 ) -> Result<Facts, TraceError> {
+    Ok(compile_and_standing(source, tables, facts, key, origin, out)?.0)
+}
+
+/// What stands when a program has run.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// The slot of each object that is live, in no order.
+    pub slots: Vec<(ObjectId, u32)>,
+    /// Each region that is alive, and the row of `arenas` that it is.
+    pub regions: Vec<(u32, u32)>,
+}
+
+/// [`compile`], and what stands at the program's end.
+pub fn compile_and_standing<W: Write + Seek>(
+    source: &mut impl EventSource,
+    tables: &Tables,
+    facts: Facts,
+    key: u64,
+    origin: &Path,
+    out: W,
+) -> Result<(Facts, Standing), TraceError> {
     let mut writer = Writer::new(out, origin)?;
     let mut compiler = Compiler { facts, regular_distance: 1, ..Compiler::default() };
     let mut row = 0;
@@ -65,9 +86,13 @@ pub fn compile<W: Write + Seek>(
         writer.words(&compiler.words)?;
         compiler.words.clear();
     }
+    let standing = Standing {
+        slots: compiler.live.iter().map(|(object, live)| (*object, live.slot)).collect(),
+        regions: compiler.regions.iter().map(|(arena, region)| (*region, *arena)).collect(),
+    };
     let (facts, checkpoints) = compiler.finish();
     writer.finish(&facts, &checkpoints, key)?;
-    Ok(facts)
+    Ok((facts, standing))
 }
 
 impl Compiler {

@@ -8,7 +8,7 @@
 //! - [`compile`]: streams events into a program; memory grows with live objects only.
 //! - [`Program`]: a program, mapped or in memory; opening one checks its checksums and bounds.
 //! - [`Step`]: one decoded instruction. Decoding is total: any words give steps or an error, never a panic.
-//! - [`cached`]: a bundle's program, compiled when there is none yet.
+//! - [`cached`]: a bundle's program, compiled when there is none yet. [`until`]: its beginning, and what stands at the end of that.
 
 mod cache;
 mod compiler;
@@ -16,8 +16,8 @@ mod encoding;
 mod file;
 mod slots;
 
-pub use cache::cached;
-pub use compiler::compile;
+pub use cache::{cached, until};
+pub use compiler::{Standing, compile, compile_and_standing};
 pub(crate) use encoding::SIZE_MAX;
 pub use encoding::{Corrupt, Step, decode, slot_at};
 pub use file::{Checkpoint, Facts, Program, RegionKind};
