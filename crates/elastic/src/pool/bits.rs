@@ -3,12 +3,20 @@
 //! A granule's 64 lines and a region's 64 granules are each one word, so that "where do n free lines lie side by side"
 //! is a handful of shifts. Source: H. S. Warren, "Hacker's Delight", 6-2 (strings of ones of a given length).
 
+/// Where the only run of ones begins and how long it is; `None` where there are several, or none. Most granules have one.
+#[inline]
+pub fn only_run(word: u64) -> Option<(u32, u32)> {
+    let first = word.trailing_zeros();
+    let ones = word.checked_shr(first)?;
+    (ones & ones.wrapping_add(1) == 0).then(|| (first, ones.trailing_ones()))
+}
+
 /// Length of the longest run of ones: the longest power of two that there is, by doubling, and then what more there is, by halving.
 pub fn longest_run(word: u64) -> u32 {
-    // Most granules have one run, or none.
-    let ones = word.checked_shr(word.trailing_zeros()).unwrap_or(0);
-    if ones & ones.wrapping_add(1) == 0 {
-        return ones.trailing_ones();
+    match only_run(word) {
+        Some((_, length)) => return length,
+        None if word == 0 => return 0,
+        None => {}
     }
     // Where runs of at least 2^k begin. No run is longer than 63, so that 32 is the last power.
     let mut starts_of = [word, 0, 0, 0, 0, 0];
@@ -122,6 +130,8 @@ mod tests {
         fn runs_are_where_a_slow_search_finds_them(a: u64, b: u64, length in 1u32..=64) {
             for word in [a, a | b, a & b, !(a & b), u64::MAX, 0] {
                 prop_assert_eq!(starts_of_runs(word, length), slow_starts(word, length));
+                let runs: Vec<u32> = (0..64).filter(|at| word >> at & 1 == 1 && (*at == 0 || word >> (at - 1) & 1 == 0)).collect();
+                prop_assert_eq!(only_run(word), (runs.len() == 1).then(|| (runs[0], word.count_ones())));
                 let longest = (1..=64).rev().find(|length| slow_starts(word, *length) != 0).unwrap_or(0);
                 prop_assert_eq!(longest_run(word), longest);
             }

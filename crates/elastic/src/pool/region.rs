@@ -6,7 +6,7 @@
 //! runs of others, and when all runs of a page are free the page goes back, whatever its neighbours do. The idea of lines
 //! in blocks is Immix's (Blackburn and McKinley 2008); there a collector evacuates, here nothing moves, so a line is 64 bytes.
 
-use super::bits::{longest_run, span, starts_of_runs};
+use super::bits::{longest_run, only_run, span, starts_of_runs};
 use super::shape::{GRANULE_LINES, REGION_GRANULES};
 use heaplab_buddy::ChunkId;
 
@@ -155,11 +155,15 @@ impl Holes {
             let run = fitting.trailing_zeros();
             let granule = self.heads[run as usize];
             let free_lines = regions.free_lines(granule);
-            let starts = starts_of_runs(free_lines, run);
-            if starts != 0 {
-                return Some(Hole { granule, run, starts });
-            }
-            self.move_to(regions, granule, longest_run(free_lines));
+            let longest = match only_run(free_lines) {
+                Some((first, length)) if length == run => return Some(Hole { granule, run, starts: 1 << first }),
+                Some((_, length)) => length,
+                None => match starts_of_runs(free_lines, run) {
+                    0 => longest_run(free_lines),
+                    starts => return Some(Hole { granule, run, starts }),
+                },
+            };
+            self.move_to(regions, granule, longest);
         }
     }
 

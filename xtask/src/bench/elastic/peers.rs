@@ -57,7 +57,9 @@ impl Elastic {
 
     /// Set to speed as mimalloc is by default: memory is kept until a trim, and asked for in huge pages.
     pub fn fast(growth: Growth) -> Elastic {
-        Elastic::with(growth, Options { reclaim: Reclaim::AtTrim, huge_pages: true, ..Options::default() })
+        // Valgrind, which counts what a replay does, has no 64 GB to reserve.
+        let reserve_bytes = 16 << 30;
+        Elastic::with(growth, Options { reclaim: Reclaim::AtTrim, huge_pages: true, reserve_bytes, ..Options::default() })
     }
 
     /// With all its options.
