@@ -52,7 +52,7 @@ impl Pool {
                 }
             }
         }
-        census.kept_bytes = self.kept.iter().map(|(_, _, committed)| committed).sum();
+        census.kept_bytes = self.kept.iter().map(|(_, kept)| kept.committed_bytes).sum();
         census.table_bytes = size_of::<Pool>()
             + self.regions.table_bytes()
             + self.chunks.headers() * heaplab_buddy::Chunks::HEADER_BYTES
@@ -63,10 +63,10 @@ impl Pool {
     /// Free chunks by level, largest first: size, how many, how many of their bytes are committed.
     pub fn free_chunks(&self) -> Vec<(usize, usize, usize)> {
         let levels = self.shape.geometry.all();
-        let kept = |level| self.kept.iter().filter(move |(of, _, _)| *of == level);
+        let kept = |level| self.kept.iter().filter(move |(of, _)| *of == level);
         levels
             .map(|level| {
-                let committed = kept(level).map(|(_, _, bytes)| bytes).sum();
+                let committed = kept(level).map(|(_, kept)| kept.committed_bytes).sum();
                 (self.shape.geometry.bytes(level), self.chunks.free_chunks_of(level) + kept(level).count(), committed)
             })
             .collect()
@@ -104,6 +104,12 @@ impl Pool {
         let alone_bytes = self.alone.bytes(self.shape.line_bytes());
         if self.large_bytes == 0 && alone_bytes > 0 {
             return Err(format!("{} chunks have one block, and none is in use", self.alone.len()));
+        }
+        for (level, kept) in self.kept.iter() {
+            let header = (self.chunks.level(kept.chunk), self.chunks.offset(kept.chunk) as usize);
+            if header != (level, kept.start) {
+                return Err(format!("a kept chunk of level {} at {}: its header says {header:?}", level.0, kept.start));
+            }
         }
         let census = self.census();
         if self.claimed_bytes != 0 {

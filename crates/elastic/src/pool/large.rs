@@ -10,33 +10,45 @@ use heaplab_buddy::{ChunkId, Level};
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Chunks that came back committed and wait for the next owner: by level, the last one first.
+/// Chunks that came back committed and wait for the next owner: by level, the last one first. Where they lie stands here, too, because
+/// their headers are out of the cache by then.
 #[derive(Debug, Default)]
-pub struct Kept(Vec<Vec<(ChunkId, usize)>>);
+pub struct Kept(Vec<Vec<KeptChunk>>);
+
+/// One of them.
+#[derive(Clone, Copy, Debug)]
+pub struct KeptChunk {
+    /// Its header.
+    pub chunk: ChunkId,
+    /// Its first offset.
+    pub start: usize,
+    /// Committed, counted from its end.
+    pub committed_bytes: usize,
+}
 
 impl Kept {
-    /// Adds a chunk with its committed bytes.
-    pub fn put(&mut self, level: Level, chunk: ChunkId, committed_bytes: usize) {
+    /// Adds a chunk.
+    pub fn put(&mut self, level: Level, kept: KeptChunk) {
         if self.0.len() <= level.index() {
             self.0.resize_with(level.index() + 1, Vec::new);
         }
-        self.0[level.index()].push((chunk, committed_bytes));
+        self.0[level.index()].push(kept);
     }
 
     /// Takes a chunk of `level`, or of at most two levels larger: address space is cheaper than page faults.
-    pub fn take(&mut self, level: Level) -> Option<(ChunkId, usize)> {
-        (level.0.saturating_sub(2)..=level.0).rev().find_map(|level| self.0.get_mut(usize::from(level))?.pop())
+    pub fn take(&mut self, level: Level) -> Option<(Level, KeptChunk)> {
+        (level.0.saturating_sub(2)..=level.0).rev().find_map(|level| Some((Level(level), self.0.get_mut(usize::from(level))?.pop()?)))
     }
 
     /// Takes one of the largest.
-    pub fn take_largest(&mut self) -> Option<(ChunkId, usize)> {
+    pub fn take_largest(&mut self) -> Option<KeptChunk> {
         self.0.iter_mut().find_map(Vec::pop)
     }
 
     /// All of them, with their levels.
-    pub fn iter(&self) -> impl Iterator<Item = (Level, ChunkId, usize)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (Level, KeptChunk)> + '_ {
         let levels = self.0.iter().enumerate();
-        levels.flat_map(|(level, chunks)| chunks.iter().map(move |(chunk, bytes)| (Level(level as u8), *chunk, *bytes)))
+        levels.flat_map(|(level, chunks)| chunks.iter().map(move |kept| (Level(level as u8), *kept)))
     }
 }
 
@@ -123,15 +135,15 @@ impl Pool {
         let Some(level) = self.shape.geometry.level_fitting(bytes) else {
             return self.take_roots(bytes, committed_bytes, memory);
         };
-        let (chunk, kept_bytes) = match self.kept.take(level) {
-            Some((chunk, kept)) => (chunk, kept),
+        let (level, KeptChunk { chunk, start, committed_bytes: kept_bytes }) = match self.kept.take(level) {
+            Some(kept) => kept,
             None => {
                 let exhausted = Error::AddressSpace { asked_bytes: bytes, reserved_bytes: self.shape.reserved_bytes() };
-                (self.take_chunk(level).ok_or(exhausted)?, 0)
+                let chunk = self.take_chunk(level).ok_or(exhausted)?;
+                (level, KeptChunk { chunk, start: self.chunks.offset(chunk) as usize, committed_bytes: 0 })
             }
         };
-        let start = self.chunks.offset(chunk) as usize;
-        let mut large = Large { range: start..start + self.chunks.bytes(chunk), committed_bytes: kept_bytes, chunk };
+        let mut large = Large { range: start..start + self.shape.geometry.bytes(level), committed_bytes: kept_bytes, chunk };
         self.idle_bytes -= kept_bytes;
         self.large_bytes += kept_bytes;
         self.counts.chunks_taken += 1;
@@ -164,7 +176,10 @@ impl Pool {
             self.return_chunk(large.chunk);
         } else {
             self.idle_bytes += large.committed_bytes;
-            self.kept.put(self.chunks.level(large.chunk), large.chunk, large.committed_bytes);
+            // Chunks are as large as their level, which need not be looked up.
+            let level = self.shape.geometry.level_fitting(large.range.len()).expect("no more than a root");
+            let Large { range, committed_bytes, chunk } = large;
+            self.kept.put(level, KeptChunk { chunk, start: range.start, committed_bytes });
         }
     }
 
@@ -222,7 +237,7 @@ impl Pool {
                 self.return_chunk(chunk);
             } else {
                 self.idle_bytes += committed;
-                self.kept.put(Level::ROOT, chunk, committed);
+                self.kept.put(Level::ROOT, KeptChunk { chunk, start, committed_bytes: committed });
             }
         }
     }

@@ -24,7 +24,7 @@ use crate::error::Error;
 use bits::{Set, span};
 use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks};
-use large::{Alone, Kept};
+use large::{Alone, Kept, KeptChunk};
 use region::{Hole, Holes, Region, Regions, free_below};
 use shape::{GRANULE_LINES, REGION_GRANULES, Shape};
 use std::ops::Range;
@@ -305,7 +305,7 @@ impl Pool {
 
     /// Takes something out of circulation that is committed and free, at most one region's granules or one chunk.
     pub fn claim(&mut self) -> Option<Claim> {
-        if let Some((chunk, committed)) = self.kept.take_largest() {
+        if let Some(KeptChunk { chunk, committed_bytes: committed, .. }) = self.kept.take_largest() {
             self.idle_bytes -= committed;
             self.claimed_bytes += committed;
             return Some(Claim::Chunk(chunk, committed));
@@ -354,7 +354,8 @@ impl Pool {
             Claim::Chunk(chunk, _) if uncommitted => self.return_chunk(chunk),
             Claim::Chunk(chunk, committed) => {
                 self.idle_bytes += committed;
-                self.kept.put(self.chunks.level(chunk), chunk, committed);
+                let start = self.chunks.offset(chunk) as usize;
+                self.kept.put(self.chunks.level(chunk), KeptChunk { chunk, start, committed_bytes: committed });
             }
             Claim::Granules(number, granules) => {
                 let region = self.regions.region(number);
