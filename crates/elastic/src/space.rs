@@ -153,6 +153,15 @@ impl Shared {
         self.shards.reclaim(by, home(), keep_bytes, &self.reservation)
     }
 
+    /// Whether [`Shared::after_return`] may have anything to do; asked while a shard is visited, which has not told the others yet.
+    #[inline]
+    pub(crate) fn may_reclaim(&self, shard_idle_bytes: usize) -> bool {
+        match self.options.reclaim {
+            Reclaim::AtReturn { keep_bytes } => self.shards.maybe_more_idle_than(keep_bytes, shard_idle_bytes),
+            _ => false,
+        }
+    }
+
     /// After an arena's death, with what is idle in the shard it returned to: what the policy wants.
     pub(crate) fn after_return(&self, shard_idle_bytes: usize) {
         match self.options.reclaim {
@@ -177,7 +186,7 @@ impl Drop for Space {
             return;
         }
         for shard in self.0.shards.all() {
-            if shard.anchor.close() {
+            if shard.lock().anchor.close() {
                 // SAFETY: the count that the shard held is this thread's now; this handle has another one until the end.
                 unsafe { Arc::decrement_strong_count(Arc::as_ptr(&self.0)) };
             }

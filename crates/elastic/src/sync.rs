@@ -1,5 +1,4 @@
-//! The locks of the shared part: the shards' own, std's lock for reading and writing, or loom's where every interleaving is tried,
-//! and the one counter that decides something.
+//! The locks of the shared part: the shards' own, std's lock for reading and writing, or loom's where every interleaving is tried.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
 //! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
@@ -8,11 +7,7 @@ mod brief;
 
 pub(crate) use brief::{Brief, BriefGuard};
 #[cfg(loom)]
-pub(crate) use loom::sync::atomic::AtomicUsize;
-#[cfg(loom)]
 pub(crate) use loom::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
-#[cfg(not(loom))]
-pub(crate) use std::sync::atomic::AtomicUsize;
 #[cfg(not(loom))]
 pub(crate) use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 

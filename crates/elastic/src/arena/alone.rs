@@ -5,7 +5,7 @@
 //! kept the holes' bounds would have to commit again what it reuses, and could be refused.
 
 use super::Arena;
-use super::grow::return_chunks;
+use super::grow::return_and_reclaim;
 use super::head::Chunk;
 use heaplab_buddy::marks::mark;
 use std::ptr::NonNull;
@@ -53,7 +53,7 @@ impl Arena {
         self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
         let (shared, owned) = (self.shared(), &self.head().owned_lines);
         owned.set(owned.get().saturating_sub(chunk.lines));
-        shared.after_return(return_chunks(shared, [chunk.top, 0]));
+        return_and_reclaim(shared, chunk.top);
         true
     }
 

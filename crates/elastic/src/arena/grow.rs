@@ -71,37 +71,37 @@ impl Shared {
 }
 
 /// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a hole of nearly the wanted size, so
-/// that an arena starts where it can go on.
-pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
+/// that an arena starts where it can go on. `taken` runs in the visit to the pool that has it.
+pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize, taken: impl FnMut(&mut Held<'_>)) -> Result<Chunk, Error> {
     let want = growth.wanted_bytes(0, 0);
-    take_chunk(shared, beside, want, want / 12 * 11)
+    take_chunk_and(shared, beside, want, want / 12 * 11, taken)
 }
 
 /// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.
-pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
+pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize) -> Result<Chunk, Error> {
+    take_chunk_and(shared, room, want, 0, |_| ())
+}
+
+/// The same, preferring a hole of this size; `taken` runs in the visit to the pool that has it.
+fn take_chunk_and(shared: &Shared, room: usize, want: usize, hole: usize, mut taken: impl FnMut(&mut Held<'_>)) -> Result<Chunk, Error> {
     let shape = shared.shape;
-    let links = size_of::<super::head::Link>();
-    let lines = |bytes: usize| shape.lines_for(bytes) as u32;
-    let granule = shape.granule_bytes();
-    if room + links <= granule && want <= granule {
-        let need = lines(room + links).max(1);
-        let wanted = lines(want).max(need);
-        let hole = lines(hole).min(wanted);
-        let Lines { first, count } = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation)?;
-        return Ok(Chunk { top: first + count, lines: count, large: None, other: 0, alone: None });
+    if let Some((need, wanted)) = small_lines(shared, room, want) {
+        let hole = (shape.lines_for(hole) as u32).min(wanted);
+        let lines = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation, taken)?;
+        return Ok(Chunk::of_lines(lines));
     }
-    let links = links + size_of::<super::head::LargeLink>();
+    let links = size_of::<super::head::Link>() + size_of::<super::head::LargeLink>();
     let need = shape.whole_granules(room + links);
     let bytes = need.max(want.min(shape.root_bytes()));
     let handy = need.max(shape.whole_granules(shared.commit_bytes_min().min(bytes)));
-    let large = match shared.shards.take_large(home(), bytes, handy, &shared.reservation) {
+    let large = match shared.shards.take_large(home(), bytes, handy, &shared.reservation, &mut taken) {
         Err(Error::LimitReached { .. }) if need < handy => {
             mark("a chunk committed as far as the request needs: the limit allows no more");
-            shared.shards.take_large(home(), bytes, need, &shared.reservation)
+            shared.shards.take_large(home(), bytes, need, &shared.reservation, taken)
         }
         Err(Error::AddressSpace { .. }) if need < bytes => {
             mark("a chunk as large as the request: there are no addresses for more");
-            shared.shards.take_large(home(), need, need, &shared.reservation)
+            shared.shards.take_large(home(), need, need, &shared.reservation, taken)
         }
         outcome => outcome,
     }?;
@@ -110,12 +110,51 @@ pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize, hole: usize)
     Ok(chunk)
 }
 
+/// What a request that the window does not hold is served from.
+enum Next {
+    Block(NonNull<u8>),
+    Chunk(Chunk),
+    Nothing,
+}
+
+/// A small chunk, or another one.
+enum Extended {
+    Longer(Chunk),
+    Elsewhere(Chunk),
+}
+
+/// What a block may take of a chunk. The end of a chunk is aligned to a line and its links to words; a larger alignment may cost its size.
+#[inline]
+fn room_for(size: usize, align: usize) -> usize {
+    size + if align > WORD { align } else { 0 }
+}
+
+/// Lines that a chunk of at most a granule needs for `room` bytes, and those of `want` bytes; `None` where it is a larger one.
+#[inline]
+fn small_lines(shared: &Shared, room: usize, want: usize) -> Option<(u32, u32)> {
+    let (shape, links) = (shared.shape, size_of::<super::head::Link>());
+    let lines = |bytes: usize| shape.lines_for(bytes) as u32;
+    let need = lines(room + links);
+    (room + links <= shape.granule_bytes() && want <= shape.granule_bytes()).then(|| (need, lines(want).max(need)))
+}
+
 /// So many chunks are returned before the lock is let go for a moment.
 const RETURNED_AT_ONCE: usize = 32;
 
+/// Returns the chunks of a list while their arena lives, and gives back what the policy wants.
+pub(super) fn return_and_reclaim(shared: &Shared, top: u32) {
+    if let Some(idle_bytes) = return_chunks(shared, [top, 0], |_, _, _| false) {
+        shared.after_return(idle_bytes);
+    }
+}
+
 /// Returns the chunks of lists that begin with these tops (0: an empty list), and how much is idle then in the shard of those
-/// that has the most.
-pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
+/// that has the most. `last` runs in the last visit; where it returns true nothing of the space is used afterwards, and `None` returned.
+///
+/// A pointer, because a reference would have to be valid until this returns.
+pub fn return_chunks(shared: *const Shared, lists: [u32; 2], last: impl FnOnce(&Shard, &mut Held<'_>, usize) -> bool) -> Option<usize> {
+    // SAFETY: whoever returns chunks of a space has something that keeps it alive, until `last` gives that up.
+    let shared = unsafe { &*shared };
     let (mut idle_bytes, mut returned) = (0, 0);
     let mut visited: Option<(&Shard, Held<'_>)> = None;
     for mut top in lists {
@@ -123,8 +162,10 @@ pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
             // SAFETY: the chunk was its arena's, whose last act this is; its link stays until the pool has it.
             let chunk = unsafe { super::read_chunk(shared.line_address(top), top) };
             top = chunk.other;
-            // A link that nobody read since its chunk was retired is out of the cache; it arrives while this chunk is returned.
-            fetch(shared.line_address(top).wrapping_sub(size_of::<super::Link>()));
+            // Links that nobody read since their chunks were retired are out of the cache; they arrive while this chunk is returned.
+            for older in [top, chunk.older[0], chunk.older[1]] {
+                fetch(shared.line_address(older).wrapping_sub(size_of::<super::Link>()));
+            }
             // An arena that stayed with one thread has all of them in one shard.
             let shard = shared.shards.of(chunk.top - chunk.lines);
             if visited.as_ref().is_none_or(|(of, _)| !std::ptr::eq(*of, shard)) || returned % RETURNED_AT_ONCE == 0 {
@@ -137,7 +178,9 @@ pub fn return_chunks(shared: &Shared, lists: [u32; 2]) -> usize {
             returned += 1;
         }
     }
-    idle_bytes.max(visited.map_or(0, |(_, held)| held.idle_bytes()))
+    let Some((shard, mut held)) = visited else { return Some(idle_bytes) };
+    let idle_bytes = idle_bytes.max(held.idle_bytes());
+    if last(shard, &mut held, idle_bytes) { None } else { Some(idle_bytes) }
 }
 
 /// Returns one chunk to the shard it came from.
@@ -199,12 +242,15 @@ impl Arena {
         }
         let chunk = self.chunk(head.current.get());
         // A large block is not committed at the end of a chunk that others share, from where it could not go back.
-        if size < ALONE_BYTES
-            && let Some(block) = self.extend(&chunk, size, align)?
-        {
-            return Ok(block);
+        let next = if size < ALONE_BYTES { self.extend(&chunk, size, align)? } else { Next::Nothing };
+        match next {
+            Next::Block(block) => Ok(block),
+            Next::Chunk(taken) => {
+                self.own(&taken);
+                Ok(self.continue_in(taken, &chunk, size, align))
+            }
+            Next::Nothing => self.continue_elsewhere(&chunk, size, align),
         }
-        self.continue_elsewhere(&chunk, size, align)
     }
 
     /// A free block, if one may be large enough.
@@ -250,28 +296,33 @@ impl Arena {
 
     /// Lengthens the current chunk's window downwards: by its uncommitted part, or by free lines below it.
     #[inline]
-    fn extend(&self, chunk: &Chunk, size: usize, align: usize) -> Result<Option<NonNull<u8>>, Error> {
+    fn extend(&self, chunk: &Chunk, size: usize, align: usize) -> Result<Next, Error> {
         let cursor = self.head().cursor.get();
         let at = cursor.addr().wrapping_sub(size) & !(align - 1);
         if (at as isize) < self.shared().reservation.base().addr().get() as isize {
-            return Ok(None);
+            return Ok(Next::Nothing);
         }
         let missing = self.true_floor(chunk).addr() - at;
         let longer = match chunk.to_large(self.shared().shape.line_bytes()) {
-            Some(large) => self.extend_large(large, chunk.other, missing)?,
-            None => self.extend_small(chunk, missing),
+            Some(large) => self.extend_large(large, chunk, missing)?,
+            None => match self.extend_small(chunk, missing, room_for(size, align)) {
+                Some(Extended::Longer(longer)) => Some(longer),
+                Some(Extended::Elsewhere(taken)) => return Ok(Next::Chunk(taken)),
+                None => None,
+            },
         };
-        let Some(longer) = longer else { return Ok(None) };
+        let Some(longer) = longer else { return Ok(Next::Nothing) };
         self.write_chunk(&longer);
         let block = cursor.with_addr(at);
         self.head().cursor.set(block);
         self.set_floor(self.true_floor(&longer));
-        Ok(NonNull::new(block))
+        Ok(NonNull::new(block).map_or(Next::Nothing, Next::Block))
     }
 
-    /// By free lines below; `None` where there are not enough.
+    /// By free lines below. Where there are not enough, a small chunk of `room` bytes from elsewhere is had in the same visit to
+    /// the pool, if that is what comes next and the pool has one; `None` where neither is so.
     #[inline]
-    fn extend_small(&self, chunk: &Chunk, missing: usize) -> Option<Chunk> {
+    fn extend_small(&self, chunk: &Chunk, missing: usize, room: usize) -> Option<Extended> {
         let (shared, head) = (self.shared(), self.head());
         let missing_lines = shared.shape.lines_for(missing) as u32;
         if missing_lines >= GRANULE_LINES {
@@ -280,14 +331,33 @@ impl Arena {
         let policy = shared.shape.lines_for(head.growth.chunk_bytes(head.chunks.get().into()) / ENLARGE_CHUNK_SHARE) as u32;
         let want = (head.owned_lines.get() / ENLARGE_SHARE).max(policy).max(ENLARGE_LINES).max(missing_lines);
         let first = chunk.top - chunk.lines;
-        let lines = shared.shards.of(first).lock().below(first, missing_lines, want)?;
-        mark("a chunk is lengthened in place");
-        head.owned_lines.set(head.owned_lines.get() + lines);
-        Some(Chunk { lines: chunk.lines + lines, ..*chunk })
+        let shard = shared.shards.of(first);
+        let mut held = shard.lock();
+        if let Some(lines) = held.below(first, missing_lines, want) {
+            mark("a chunk is lengthened in place");
+            head.owned_lines.set(head.owned_lines.get() + lines);
+            return Some(Extended::Longer(Chunk { lines: chunk.lines + lines, ..*chunk }));
+        }
+        // What a reset kept is asked before the pool is, and the home shard before others.
+        if head.spare.get() != 0 || !std::ptr::eq(shard, shared.shards.of_home(home())) {
+            return None;
+        }
+        let (need, wanted) = small_lines(shared, room, self.next_bytes())?;
+        // Refused at the limit, say, it is asked for again where idle memory is given back for it.
+        let lines = held.lines(need, wanted, 0, &shared.reservation).ok()?;
+        Some(Extended::Elsewhere(Chunk::of_lines(lines)))
+    }
+
+    /// How large the next chunk is to be.
+    #[inline]
+    fn next_bytes(&self) -> usize {
+        let head = self.head();
+        let owned_bytes = self.shared().shape.line_offset(head.owned_lines.get());
+        head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes)
     }
 
     /// By what of the chunk is not committed; `None` where that is not enough.
-    fn extend_large(&self, mut large: Large, other: u32, missing: usize) -> Result<Option<Chunk>, Error> {
+    fn extend_large(&self, mut large: Large, chunk: &Chunk, missing: usize) -> Result<Option<Chunk>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
         let left = large.range.len() - large.committed_bytes;
@@ -300,35 +370,41 @@ impl Arena {
         let step = least.max(shape.whole_granules(grown.clamp(shared.commit_bytes_min(), COMMIT_BYTES_MAX))).min(left);
         shared.shards.commit_large(&mut large, before + step, before + least, &shared.reservation)?;
         shared.populate(large.range.end - large.committed_bytes..large.range.end - before);
-        Ok(Some(Chunk { other, ..Chunk::of_large(&large, shape.line_bytes()) }))
+        Ok(Some(Chunk { other: chunk.other, older: chunk.older, ..Chunk::of_large(&large, shape.line_bytes()) }))
     }
 
     /// Takes the block from a chunk kept by a reset, or from a new one.
     fn continue_elsewhere(&self, current: &Chunk, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
         let (shared, head) = (self.shared(), self.head());
         let shape = shared.shape;
-        // The end of a chunk is aligned to a line and its links to words; a larger alignment may cost its size.
-        let room = size + if align > WORD { align } else { 0 };
+        let room = room_for(size, align);
         let chunk = match self.take_spare(room)? {
             Some(chunk) => chunk,
             None => {
                 let alone = size >= ALONE_BYTES;
                 let room = if alone { room + size_of::<AloneLink>() } else { room };
-                let owned_bytes = head.owned_lines.get() as usize * shape.line_bytes();
-                let policy = head.growth.wanted_bytes(head.chunks.get().into(), owned_bytes);
+                let policy = self.next_bytes();
+                let owned_bytes = shape.line_offset(head.owned_lines.get());
                 let want = if policy > shape.granule_bytes() { policy.max(owned_bytes / LARGE_SHARE) } else { policy };
                 let want = if alone { 0 } else { want };
-                let mut taken = take_chunk(shared, room, want, 0);
+                let mut taken = take_chunk(shared, room, want);
                 // Afterwards, so that a refused request gives up what was kept only where it could have helped.
                 if room > shape.root_bytes() && self.return_spare_runs() && taken.is_err() {
                     mark("spare runs of roots went back for a block that did not fit beside them");
-                    taken = take_chunk(shared, room, want, 0);
+                    taken = take_chunk(shared, room, want);
                 }
                 let chunk = taken?;
                 self.own(&chunk);
                 if alone { self.note_alone(chunk) } else { chunk }
             }
         };
+        Ok(self.continue_in(chunk, current, size, align))
+    }
+
+    /// Takes the block from a chunk that was just taken for it.
+    #[inline]
+    fn continue_in(&self, chunk: Chunk, current: &Chunk, size: usize, align: usize) -> NonNull<u8> {
+        let (shared, head) = (self.shared(), self.head());
         head.chunks.set(head.chunks.get().saturating_add(1));
         let top = shared.line_address(chunk.top).wrapping_sub(chunk.link_bytes());
         let floor = self.true_floor(&chunk);
@@ -337,14 +413,15 @@ impl Arena {
         let block = top.with_addr(at);
         if chunk.alone.is_some() {
             self.insert_behind_current(&chunk);
-            return Ok(NonNull::new(block).expect("an address of the reservation"));
+            return NonNull::new(block).expect("an address of the reservation");
         }
         let (old_floor, old_cursor) = (self.true_floor(current), head.cursor.get());
         // What the window of each has left; the larger one goes on, the other one's rest is salvaged.
         let (rest, old_rest) = (self.reach(&chunk, at), self.reach(current, old_cursor.addr()));
         if rest >= old_rest {
-            self.write_chunk(&Chunk { other: current.top, ..chunk.clone() });
-            head.current.set(chunk.top);
+            let top = chunk.top;
+            self.write_chunk(&chunk.after(current));
+            head.current.set(top);
             head.cursor.set(block);
             self.set_floor(floor);
             self.salvage(old_floor, old_cursor);
@@ -353,7 +430,7 @@ impl Arena {
             self.insert_behind_current(&chunk);
             self.salvage(floor, block);
         }
-        Ok(NonNull::new(block).expect("an address of the reservation"))
+        NonNull::new(block).expect("an address of the reservation")
     }
 
     /// Counts a chunk as the arena's.
@@ -438,7 +515,7 @@ impl Arena {
             // Saturated counts are wrong already.
             head.owned_lines.set(head.owned_lines.get().saturating_sub(chunk.lines));
             self.write_chunk(&Chunk { other: 0, ..chunk.clone() });
-            shared.after_return(return_chunks(shared, [chunk.top, 0]));
+            return_and_reclaim(shared, chunk.top);
             returned = true;
         }
         returned

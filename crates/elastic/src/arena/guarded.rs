@@ -151,7 +151,7 @@ impl Arena {
         let owned_bytes = book.chunks.iter().map(|chunk| chunk.lines as usize * shared.shape.line_bytes()).sum();
         let want = self.head().growth.wanted_bytes(book.chunks.len(), owned_bytes).min(shared.shape.granule_bytes());
         let room = bytes + if align > WORD { align } else { 0 };
-        let chunk = grow::take_chunk(shared, room, want, 0)?;
+        let chunk = grow::take_chunk(shared, room, want)?;
         book.put_free(memory_of(shared, &chunk));
         book.chunks.push(chunk);
         Ok(book.find(bytes, align).expect("a new chunk holds what it was taken for"))
@@ -161,7 +161,7 @@ impl Arena {
     fn guarded_place(&self, book: &mut Book, layout: Layout) -> Result<(usize, usize), Error> {
         let (shared, page) = (self.shared(), page_bytes());
         let bytes = shared.shape.whole_granules(layout.size() + layout.align() - 1 + page);
-        let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation)?;
+        let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation, |_| ())?;
         let base = shared.reservation.base().addr().get();
         // As high as possible; the page is the chunk's last one unless the block is aligned to more than a page.
         let address = (base + large.range.end - page - layout.size()) & !(layout.align() - 1);

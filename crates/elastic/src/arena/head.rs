@@ -11,6 +11,7 @@
 
 use super::free_blocks::FreeList;
 use crate::Growth;
+use crate::pool::Lines;
 use crate::pool::large::Large;
 use crate::space::Shared;
 use heaplab_buddy::ChunkId;
@@ -136,6 +137,8 @@ pub struct LargeLink {
     chunk: ChunkId,
     /// Lines that are committed, counted from the top; the highest bit says that the chunk has one block and nothing else.
     tagged_committed_lines: u32,
+    /// See [`Chunk::older`].
+    older: [u32; 2],
 }
 
 /// Below that one where the chunk has one block and nothing else.
@@ -163,6 +166,9 @@ pub struct Chunk {
     pub other: u32,
     /// It was taken for one large block, and goes back with it: the chunk that links to it.
     pub alone: Option<u32>,
+    /// Of a large chunk, where the chunks after `other` in the list ended when this one became current; 0: nowhere. Their links can be
+    /// fetched before the ones between are there. They may be gone since: nothing else relies on it.
+    pub older: [u32; 2],
 }
 
 impl Chunk {
@@ -176,7 +182,20 @@ impl Chunk {
             large: Some((large.chunk, line(large.committed_bytes))),
             other: 0,
             alone: None,
+            older: [0; 2],
         }
+    }
+
+    /// A small one of the lines that the pool handed out.
+    #[inline]
+    pub fn of_lines(Lines { first, count }: Lines) -> Chunk {
+        Chunk { top: first + count, lines: count, large: None, other: 0, alone: None, older: [0; 2] }
+    }
+
+    /// This one as the current one after another.
+    #[inline]
+    pub fn after(self, current: &Chunk) -> Chunk {
+        Chunk { other: current.top, older: [current.other, current.older[0]], ..self }
     }
 
     /// The pool's view of a large chunk.
@@ -209,15 +228,15 @@ pub unsafe fn read_chunk(end: *mut u8, top: u32) -> Chunk {
     let link = unsafe { end.cast::<Link>().sub(1).read() };
     let lines = link.tagged_lines & !LARGE;
     if link.tagged_lines & LARGE == 0 {
-        return Chunk { top, lines, large: None, other: link.other, alone: None };
+        return Chunk { top, lines, large: None, other: link.other, alone: None, older: [0; 2] };
     }
     // SAFETY: a tagged link has its large link directly below.
     let large = unsafe { end.cast::<Link>().sub(1).cast::<LargeLink>().sub(1) };
     // SAFETY: as above.
-    let LargeLink { chunk, tagged_committed_lines: tagged } = unsafe { large.read() };
+    let LargeLink { chunk, tagged_committed_lines: tagged, older } = unsafe { large.read() };
     // SAFETY: and below a large link that is tagged itself lies the third.
     let alone = (tagged & ALONE != 0).then(|| unsafe { large.cast::<AloneLink>().sub(1).read() }.newer);
-    Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone }
+    Chunk { top, lines, large: Some((chunk, tagged & !ALONE)), other: link.other, alone, older }
 }
 
 /// Writes the link of a chunk that ends at address `end`.
@@ -233,7 +252,7 @@ pub unsafe fn write_chunk(end: *mut u8, chunk: &Chunk) {
         if let Some((id, committed_lines)) = chunk.large {
             let tagged_committed_lines = committed_lines | if chunk.alone.is_some() { ALONE } else { 0 };
             let large = link.cast::<LargeLink>().sub(1);
-            large.write(LargeLink { chunk: id, tagged_committed_lines });
+            large.write(LargeLink { chunk: id, tagged_committed_lines, older: chunk.older });
             if let Some(newer) = chunk.alone {
                 large.cast::<AloneLink>().sub(1).write(AloneLink { newer, unused: 0 });
             }

@@ -52,20 +52,20 @@ unsafe impl Send for Arena {}
 impl Arena {
     pub(crate) fn new(space: &Space, growth: Growth) -> Result<Arena, Error> {
         let shared = &space.0;
-        let mut chunk = grow::take_first_chunk(shared, growth, size_of::<Head>())?;
-        chunk.other = 0;
-        let anchor = &shared.shards.of(chunk.top - chunk.lines).anchor;
+        let mut anchored = false;
+        let chunk = grow::take_first_chunk(shared, growth, size_of::<Head>(), |held| anchored = held.anchor.begin())?;
+        let line = chunk.top - 1;
         let head = match shared.options.debug.any() {
             true => guarded::checked_head(shared, growth, chunk),
             // SAFETY: the chunk was just taken, with room for a head.
             false => unsafe { write_head(shared, growth, &chunk) },
         };
-        if anchor.begin() {
+        if !anchored {
             // The shard's count of the space, for all of its arenas. Nobody can drop it before it is there, because this arena
             // is one of them and is not handed out yet; until then `space` is a handle.
             mark("a shard has its first arena");
             let count = shared.clone();
-            if anchor.hold() {
+            if shared.shards.of(line).lock().anchor.hold() {
                 std::mem::forget(count);
             }
         }
@@ -281,12 +281,13 @@ unsafe fn write_head(shared: &Arc<Shared>, growth: Growth, chunk: &Chunk) -> Non
 ///
 /// # Safety
 /// The arena was counted until here. The space may be gone afterwards.
-#[inline(always)]
+#[cold]
 unsafe fn leave(pointer: *const Shared, line: u32, idle_bytes: usize) {
     // SAFETY: the arena is still counted, so that the space lives.
     let shared = unsafe { &*pointer };
     shared.after_return(idle_bytes);
-    if shared.shards.of(line).anchor.end() {
+    let last = shared.shards.of(line).lock().anchor.end();
+    if last {
         // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
         drop(unsafe { Arc::from_raw(pointer) });
     }
@@ -300,10 +301,21 @@ impl Drop for Arena {
         let (current, spare, pointer) = (self.head().current.get(), self.head().spare.get(), self.head().shared);
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
         let shared = unsafe { &*pointer };
-        let line = (self.head.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2();
-        let idle_bytes = grow::return_chunks(shared, [current, spare]);
-        // SAFETY: as above; nothing of the space is used afterwards.
-        unsafe { leave(pointer, line as u32, idle_bytes) };
+        let line = ((self.head.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2()) as u32;
+        let mut last = false;
+        let idle_bytes = grow::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
+            let here = std::ptr::eq(shard, shared.shards.of(line)) && !shared.may_reclaim(idle_bytes);
+            last = here && held.anchor.end();
+            here
+        });
+        match idle_bytes {
+            // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
+            None if last => drop(unsafe { Arc::from_raw(pointer) }),
+            // The space may be gone.
+            None => {}
+            // SAFETY: the arena is still counted; nothing of the space is used afterwards.
+            Some(idle_bytes) => unsafe { leave(pointer, line, idle_bytes) },
+        }
     }
 }
 

@@ -9,6 +9,7 @@ use super::shape::Shape;
 use super::shards::Shards;
 use super::{Claim, Memory};
 use crate::Error;
+use crate::sync::Brief;
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::ops::Range;
@@ -126,7 +127,7 @@ fn loom_at_the_limit_one_waits_for_what_the_other_gives_back() {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 0, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
+        let again = shared.take_lines(0, (64, 64, 64), &*memory, |_| ()).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(0).lock().give_small(again);
@@ -140,14 +141,14 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
     loom::model(|| {
         let shared = shards(2);
         let memory = Committed::up_to(1);
-        let lines = shared.take_lines(1, (64, 64, 64), &*memory).unwrap();
+        let lines = shared.take_lines(1, (64, 64, 64), &*memory, |_| ()).unwrap();
         assert!(lines.first > 0, "the other shard's");
         shared.of(lines.first).lock().give_small(lines);
         let other = {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 1, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
+        let again = shared.take_lines(0, (64, 64, 64), &*memory, |_| ()).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(again.first).lock().give_small(again);
@@ -158,7 +159,7 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
 
 /// An `Arc`'s count as a shard's [`Anchor`] and handles use it; whoever looks at what is gone is found.
 struct Alive {
-    anchor: Anchor,
+    anchor: Brief<Anchor>,
     handles: AtomicUsize,
     strong: AtomicUsize,
     gone: AtomicBool,
@@ -168,7 +169,7 @@ impl Alive {
     /// With one handle.
     fn new() -> Arc<Alive> {
         let one = || AtomicUsize::new(1);
-        Arc::new(Alive { anchor: Anchor::new(), handles: one(), strong: one(), gone: AtomicBool::new(false) })
+        Arc::new(Alive { anchor: Brief::new(Anchor::default()), handles: one(), strong: one(), gone: AtomicBool::new(false) })
     }
 
     fn look(&self) -> &Alive {
@@ -188,16 +189,18 @@ impl Alive {
     }
 
     fn drop_handle(&self) {
-        if self.look().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.look().anchor.close() {
+        if self.look().handles.fetch_sub(1, Ordering::AcqRel) == 1 && self.look().anchor.lock().close() {
             self.release();
         }
         self.release();
     }
 
     fn begin(&self) {
-        if self.look().anchor.begin() {
+        let anchored = self.look().anchor.lock().begin();
+        if !anchored {
             self.look().strong.fetch_add(1, Ordering::Relaxed);
-            if !self.look().anchor.hold() {
+            let held = self.look().anchor.lock().hold();
+            if !held {
                 self.release();
             }
         }
@@ -205,7 +208,8 @@ impl Alive {
     }
 
     fn end(&self) {
-        if self.look().anchor.end() {
+        let last = self.look().anchor.lock().end();
+        if last {
             self.release();
         }
     }

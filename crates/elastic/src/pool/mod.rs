@@ -21,6 +21,7 @@ pub mod shape;
 pub mod shards;
 
 use crate::error::Error;
+use anchor::Anchor;
 use bits::{Set, span};
 use heaplab_buddy::marks::mark;
 use heaplab_buddy::{ChunkId, Chunks};
@@ -124,6 +125,8 @@ pub struct Pool {
     warm: Set,
     kept: Kept,
     alone: Alone,
+    /// Arenas alive whose head lies here, and what they hold of the space.
+    pub anchor: Anchor,
     /// Committed bytes that nobody uses.
     idle_bytes: usize,
     /// Of claims that are not settled.
@@ -145,6 +148,7 @@ impl Pool {
             warm: Set::default(),
             kept: Kept::default(),
             alone: Alone::default(),
+            anchor: Anchor::default(),
             idle_bytes: 0,
             claimed_bytes: 0,
             large_bytes: 0,

@@ -11,7 +11,6 @@
 //! The idea of arenas by thread is ptmalloc's and jemalloc's; there a shard grows without bound, here it is a range of
 //! one reservation, and what lies idle is one sum for the reclaim policy.
 
-use super::anchor::Anchor;
 use super::check::Census;
 use super::large::Large;
 use super::places::Vacant;
@@ -41,8 +40,6 @@ pub struct Shard {
     pool: Brief<Pool>,
     /// What the pool last said, for whoever does not want to lock it.
     idle_bytes: AtomicUsize,
-    /// Arenas alive whose head lies here, and what they hold of the space.
-    pub anchor: Anchor,
     base_bytes: usize,
     base_line: u32,
 }
@@ -69,7 +66,7 @@ impl Shard {
         let base_bytes = first_root * shape.root_bytes();
         let pool = Brief::new(Pool::new(Shape { roots, ..shape }));
         let base_line = (base_bytes / shape.line_bytes()) as u32;
-        Shard { pool, idle_bytes: AtomicUsize::new(0), anchor: Anchor::new(), base_bytes, base_line }
+        Shard { pool, idle_bytes: AtomicUsize::new(0), base_bytes, base_line }
     }
 
     /// The pool, to be visited.
@@ -274,26 +271,48 @@ impl Shards {
         others.map(|shard| shard.idle_bytes.load(Ordering::Relaxed)).sum()
     }
 
+    /// Whether more than `keep_bytes` may be idle, as far as one shard knows.
+    #[inline]
+    pub fn maybe_more_idle_than(&self, keep_bytes: usize, shard_idle_bytes: usize) -> bool {
+        shard_idle_bytes > keep_bytes / self.shards.len()
+    }
+
     /// Whether more than `keep_bytes` are idle. Looks at the other shards only where this one's part is exceeded.
     pub fn more_idle_than(&self, keep_bytes: usize, shard_idle_bytes: usize) -> bool {
-        shard_idle_bytes > keep_bytes / self.shards.len() && self.idle_bytes() > keep_bytes
+        self.maybe_more_idle_than(keep_bytes, shard_idle_bytes) && self.idle_bytes() > keep_bytes
     }
 
     /// Arenas alive.
     pub fn arenas(&self) -> usize {
-        self.shards.iter().map(|shard| shard.anchor.arenas()).sum()
+        self.shards.iter().map(|shard| shard.lock().anchor.arenas()).sum()
     }
 
-    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise.
+    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise. `taken` runs in the same
+    /// visit, where there was room.
     #[inline]
-    pub fn take_lines(&self, home: usize, (need, want, hole): (u32, u32, u32), memory: &impl Memory) -> Result<Lines, Error> {
+    pub fn take_lines(
+        &self,
+        home: usize,
+        (need, want, hole): (u32, u32, u32),
+        memory: &impl Memory,
+        mut taken: impl FnMut(&mut Held<'_>),
+    ) -> Result<Lines, Error> {
         debug_assert!(need <= GRANULE_LINES);
-        self.with_room(Asked::From(home), |held| held.lines(need, want, hole, memory), memory)
+        let step = |held: &mut Held<'_>| held.lines(need, want, hole, memory).inspect(|_| taken(held));
+        self.with_room(Asked::From(home), step, memory)
     }
 
     /// [`Pool::take_large`] in any shard, likewise.
-    pub fn take_large(&self, home: usize, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
-        self.with_room(Asked::From(home), |held| held.large(bytes, committed_bytes, memory), memory)
+    pub fn take_large(
+        &self,
+        home: usize,
+        bytes: usize,
+        committed_bytes: usize,
+        memory: &impl Memory,
+        mut taken: impl FnMut(&mut Held<'_>),
+    ) -> Result<Large, Error> {
+        let step = |held: &mut Held<'_>| held.large(bytes, committed_bytes, memory).inspect(|_| taken(held));
+        self.with_room(Asked::From(home), step, memory)
     }
 
     /// [`Pool::commit_large`], likewise: as far as `wanted_bytes`, or, where that is refused, as `least_bytes`.
@@ -307,11 +326,17 @@ impl Shards {
         self.with_room(Asked::Of(line), step, memory)
     }
 
+    /// The shard that a thread with this home asks first.
+    #[inline]
+    pub fn of_home(&self, home: usize) -> &Shard {
+        &self.shards[self.number_of_home(home)]
+    }
+
     /// The shard that is asked first.
     #[inline]
     pub(super) fn first(&self, asked: Asked) -> &Shard {
         match asked {
-            Asked::From(home) => &self.shards[self.number_of_home(home)],
+            Asked::From(home) => self.of_home(home),
             Asked::Of(line) => self.of(line),
         }
     }
