@@ -42,6 +42,30 @@ COLD static void *record_malloc(void *block, size_t size, uintptr_t frame)
     return block;
 }
 
+/* Libc keeps a block's size in the word before it, 8 bytes of that its own. malloc_usable_size says no other, after a call
+ * and a look into the next block whether this one is in use. So the word is read instead, once both have said the same of a thread's
+ * first HEADER_TRIALS blocks; if they differ in one (memory tagging), that thread goes on asking. */
+#define HEADER_DIFFERS UINT16_MAX
+#define BLOCK_IS_A_MAPPING 2ul /* flag beside the size: its head takes two words */
+
+static size_t size_of_header(size_t header) { return (header & ~(size_t)7) - sizeof header; }
+
+COLD static size_t ask_usable(struct thread *t, void *block, size_t header)
+{
+    size_t usable = next.usable(block);
+    if (t->header_trials && t->header_trials != HEADER_DIFFERS && !(header & BLOCK_IS_A_MAPPING))
+        t->header_trials = usable == size_of_header(header) ? t->header_trials - 1 : HEADER_DIFFERS;
+    return usable;
+}
+
+ALWAYS_INLINE size_t usable_of(struct thread *t, void *block)
+{
+    size_t header = ((size_t *)block)[-1];
+    if (unlikely(t->header_trials) || unlikely(header & BLOCK_IS_A_MAPPING))
+        return ask_usable(t, block, header);
+    return size_of_header(header);
+}
+
 EXPORT void *malloc(size_t size)
 {
     struct thread *t = self;
@@ -51,7 +75,7 @@ EXPORT void *malloc(size_t size)
     void *block = next.malloc(size);
     if (unlikely(!block))
         return record_malloc(block, size, FRAME());
-    size_t slack = next.usable(block) - size; /* asked before the ring is entered, so that little need be kept meanwhile */
+    size_t slack = usable_of(t, block) - size; /* asked before the ring is entered, so that little need be kept meanwhile */
     if (unlikely(!enter_plain(t, 4, FRAME(), &head)))
         return record_malloc(block, size, FRAME());
     uint64_t *to = t->data + (head & t->mask);

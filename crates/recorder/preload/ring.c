@@ -202,6 +202,7 @@ static struct thread *thread_make(struct process *p)
     t->wants_stacks = recorder.depth != 0;
     t->plain = recorder.plain && !recorder.depth;
     t->plain_free = recorder.plain;
+    t->header_trials = HEADER_TRIALS;
     t->next = p->threads;
     p->threads = t;
     return t;

@@ -74,6 +74,8 @@ struct range {
 #define STACKS_KNOWN 8
 #define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
 
+#define HEADER_TRIALS 256
+
 /* A thread's half of its ring. Wiped at fork. */
 struct thread {
     /* The hot path: words may be written while head + words <= limit. 0: busy, wiped, or nobody's: look closer. */
@@ -87,6 +89,7 @@ struct thread {
     uint64_t held_limit; /* the limit to return to; the same as limit, unless that is 0 */
     bool plain, plain_free; /* plain.c may go its short way */
     bool wants_stacks;
+    uint16_t header_trials; /* blocks whose header is still to be held against malloc_usable_size (plain.c) */
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
     uint64_t backed_words, nested_backed_words; /* of each ring's data, what has memory behind it: the disk may be full later */

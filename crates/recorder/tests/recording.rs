@@ -25,6 +25,7 @@ macro_rules! tests {
 
 tests!(here on Some(crate::machine::own()),
     every_function_is_recorded_with_what_it_was_asked_and_gave
+    usable_sizes_are_the_allocators_own
     stacks_are_those_of_backtrace
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_every_kind_have_their_own_images
@@ -46,6 +47,7 @@ tests!(here on Some(crate::machine::own()),
 // parent's files; and exec leads out of the emulator.
 tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
+    usable_sizes_are_the_allocators_own
     stacks_are_those_of_backtrace
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_fork_have_their_own_images
@@ -130,6 +132,22 @@ fn every_function_is_recorded_with_what_it_was_asked_and_gave(machine: &Machine)
     assert_eq!(one(REALLOC_FAILED, u64::MAX / 2 - 2).words[3], given["realloc_null"]);
     assert_eq!((image.exit, image.began), (Some(0), BEGAN_STARTED));
     assert!(image.executable.ends_with("/calls"));
+}
+
+/// Without stacks too, where the size is read from the block's header once that has proved right.
+fn usable_sizes_are_the_allocators_own(machine: &Machine) {
+    for stack_depth in [0, 16] {
+        let d = start(machine, Options { stack_depth, ..Options::default() });
+        let program = machine.compile(d.folder.path(), "usable.c", "usable", &[]);
+        let (text, images) = record(&mut recorded(machine, &d, &program), d);
+        let slack: HashMap<u64, Option<u32>> = images[0].of_kind(ALLOC).map(|event| (event.size(), event.slack())).collect();
+        assert_eq!(text.lines().count(), 4000);
+        for line in text.lines() {
+            let (size, usable) = line.split_once(' ').unwrap();
+            let (size, usable): (u64, u64) = (size.parse().unwrap(), usable.parse().unwrap());
+            assert_eq!(slack[&size], Some((usable - size) as u32), "depth {stack_depth}, a block of {size} bytes");
+        }
+    }
 }
 
 /// Every stack that the program noted by backtrace() is what was recorded, frame by frame.
