@@ -33,9 +33,9 @@ impl Pool {
                 vacant.extend(runs(granule.free_lines).map(|run| Vacant::Lines(bytes(run))));
             }
         }
-        vacant.extend(self.kept.iter().map(|(_, chunk, committed)| {
-            let end = self.chunks.offset(chunk) as usize + self.chunks.bytes(chunk);
-            Vacant::Chunk(end - committed..end)
+        vacant.extend(self.kept.iter().map(|(level, kept)| {
+            let end = kept.start + self.shape.geometry.bytes(level);
+            Vacant::Chunk(end - kept.committed_bytes..end)
         }));
         vacant
     }
