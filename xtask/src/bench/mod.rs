@@ -13,6 +13,7 @@
 //!
 //! docs/benchmarks.md says where each is got. A peer that is not there is left out with a line that says so.
 
+mod bounds;
 mod bundle;
 mod elastic;
 mod jvm;

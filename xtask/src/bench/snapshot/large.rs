@@ -1,7 +1,8 @@
 //! A file beyond 4 GB through the command line, as a user opens it: `heaplab snapshot summary --json` as a process on a ladder file, whose totals
 //! must be those of one copy so many times, class by class.
 
-use super::{ladder, measure};
+use super::ladder;
+use crate::bench::measure;
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 use std::collections::HashMap;

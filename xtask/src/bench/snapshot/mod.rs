@@ -1,6 +1,6 @@
 //! `cargo xtask bench snapshot FILE`: time and memory to read a heap snapshot and to compute everything that its summary shows, beside other
 //! programs; `--copies K` does it for a ladder file too, K copies under one root, and checks that every class has K times its figures. With `--program` the command line
-//! opens that file, of any size.
+//! opens that file, of any size. What it must take at most is looked at, and missing it is an error.
 //!
 //! Each measurement is a process of its own, and the programs take turns, so that a busy machine is busy for all of them. Before each, as much memory as
 //! the largest needs is touched, by another process, and given back when the measured one has mapped its file, whatever the file ([`prepare`]). Memory is what is resident besides the mapped file; for other programs it
@@ -11,8 +11,10 @@ mod large;
 mod one;
 mod peers;
 mod prepare;
+mod tables;
 
-use super::{measure, release};
+use super::bounds::Bounds;
+use super::release;
 use anyhow::{Context, Result, ensure};
 use one::{ALL, Measured, One};
 use peers::Peer;
@@ -72,22 +74,27 @@ pub fn run(args: &Args) -> Result<()> {
         return large::run(program, &args.file, &ladder, copies);
     }
     let peers = &peers::find(&args.peer)?;
+    let mut bounds = Bounds::default();
     let Some(copies) = args.copies else {
         let measured = in_turns(args, peers, &[&args.file])?;
-        return print_table(args, peers, &args.file, &measured[0]);
+        tables::print(args, peers, &args.file, &measured[0])?;
+        tables::bounds(&mut bounds, &args.file, &measured[0])?;
+        return bounds.finish();
     };
     let ladder = args.ladder.clone().unwrap_or_else(|| args.file.with_extension("ladder"));
     let measured = ladder::write(&args.file, &ladder, copies).and_then(|()| {
         println!("{copies} copies, every class's figures {copies} times those of one: checked\n");
         let measured = in_turns(args, peers, &[&args.file, &ladder])?;
-        print_table(args, peers, &args.file, &measured[0])?;
-        println!();
-        print_table(args, peers, &ladder, &measured[1])?;
+        tables::print(args, peers, &args.file, &measured[0])?;
+        tables::print(args, peers, &ladder, &measured[1])?;
         Ok(measured)
     });
     std::fs::remove_file(&ladder).ok();
-    print_growth(peers, copies, &measured?);
-    Ok(())
+    let measured = measured?;
+    tables::print_growth(peers, copies, &measured);
+    tables::bounds(&mut bounds, &args.file, &measured[0])?;
+    tables::ladder_bounds(&mut bounds, copies, &measured);
+    bounds.finish()
 }
 
 /// What all measurements gave on one file, in the order of [`ALL`], then of the peers.
@@ -112,88 +119,6 @@ fn in_turns(args: &Args, peers: &[Peer], files: &[&Path]) -> Result<Vec<Table>> 
         }
     }
     Ok(tables)
-}
-
-/// A row for each measurement.
-fn print_table(args: &Args, peers: &[Peer], file: &Path, table: &Table) -> Result<()> {
-    let bytes = std::fs::metadata(file).with_context(|| file.display().to_string())?.len();
-    println!("{}:\n{:.0} MB, {} repetitions in turns: medians, and the range", file.display(), bytes as f64 / 1e6, args.reps);
-    for ((one, name), measured) in ALL.iter().zip(table) {
-        let rate = if one.is_reading() && !measured.is_empty() {
-            let rate = |of: fn(&Measured) -> f64| bytes as f64 / 1e9 / measured.iter().map(of).fold(f64::INFINITY, f64::min);
-            format!("\n    at best {:.2} GB/s of CPU, {:.2} by the clock", rate(|one| one.cpu_s), rate(|one| one.wall_s))
-        } else {
-            String::new()
-        };
-        print_row(name, measured, "besides the file", &rate);
-    }
-    for (peer, measured) in peers.iter().zip(&table[ALL.len()..]) {
-        print_row(&peer.name, measured, "in all", "");
-    }
-    for (place, (one, name)) in ALL.iter().enumerate() {
-        if matches!(one, One::Summary | One::SummaryBy2) {
-            print_phases(name, *one, &table[place]);
-        }
-    }
-    Ok(())
-}
-
-fn spread(measured: &[Measured], of: impl Fn(&Measured) -> f64) -> String {
-    let spread = measure::Spread::of(measured.iter().map(of));
-    format!("{:.3} ({:.3} to {:.3})", spread.median, spread.least, spread.most)
-}
-
-fn print_row(name: &str, measured: &[Measured], memory: &str, more: &str) {
-    if measured.is_empty() {
-        println!("{name}: skipped, it cannot be run here");
-        return;
-    }
-    let memory_mb = measured.iter().map(|one| one.anonymous_mb).fold(0.0, f64::max);
-    println!(
-        "{name}:\n    {} s, CPU {} s, of it system {} s\n    {:.0} thousand page faults, peak {memory_mb:.0} MB {memory}{more}",
-        spread(measured, |one| one.wall_s),
-        spread(measured, |one| one.cpu_s),
-        spread(measured, |one| one.system_s),
-        measure::Spread::of(measured.iter().map(|one| one.faults as f64 / 1e3)).median,
-    );
-}
-
-/// CPU time by phase; with two threads, what of it lies on the longest way.
-fn print_phases(name: &str, one: One, measured: &[Measured]) {
-    let Some(first) = measured.first() else { return };
-    let phases = first.phases.iter().map(|(phase, _)| {
-        let of = |one: &Measured| one.phases.iter().filter(|(other, _)| other == phase).map(|(_, cpu_s)| cpu_s).sum();
-        format!("{phase} {:.3}", measure::Spread::of(measured.iter().map(of)).median)
-    });
-    println!("{name}, CPU s by phase:");
-    for line in phases.collect::<Vec<_>>().chunks(4) {
-        println!("    {}", line.join(", "));
-    }
-    if one == One::SummaryBy2 {
-        println!("{name}, CPU s on the longest way through both threads:\n    {}", spread(measured, Measured::critical_s));
-    }
-}
-
-/// How many times the time of one copy the ladder took, repetition by repetition.
-fn print_growth(peers: &[Peer], copies: u32, tables: &[Table]) {
-    println!("\n{copies} copies, times one (by repetition: median, and the range)");
-    let names = ALL.iter().map(|(_, name)| *name).chain(peers.iter().map(|peer| peer.name.as_str()));
-    for (place, name) in names.enumerate().filter(|(place, _)| ALL.get(*place).is_none_or(|(one, _)| *one != One::Index)) {
-        let pairs: Vec<(&Measured, &Measured)> = tables[0][place].iter().zip(&tables[1][place]).collect();
-        if pairs.is_empty() {
-            continue;
-        }
-        let ratio = |of: fn(&Measured) -> f64| {
-            let spread = measure::Spread::of(pairs.iter().map(|(one, many)| of(many) / of(one)));
-            format!("{:.2} ({:.2} to {:.2})", spread.median, spread.least, spread.most)
-        };
-        println!(
-            "{name}:\n    CPU {}, user {}, clock {}",
-            ratio(|one| one.cpu_s),
-            ratio(|one| one.cpu_s - one.system_s),
-            ratio(|one| one.wall_s)
-        );
-    }
 }
 
 /// Runs one of our measurements in a process of its own, to which the prepared memory is left when it has mapped the file.

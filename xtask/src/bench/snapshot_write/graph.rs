@@ -4,7 +4,7 @@
 //! by 4,000 property names and by index, targets half near and half anywhere. Objects are known to the generator by scattered addresses. As in a runtime with interned
 //! names the embedder remembers the numbers of property and class names; contents of strings are looked up each time.
 
-use super::row;
+use crate::bench::bounds::Bounds;
 use crate::bench::measure::status_bytes;
 use anyhow::Result;
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, generate};
@@ -125,7 +125,7 @@ impl Write for Counting {
     }
 }
 
-pub fn run(nodes: u64) -> Result<()> {
+pub fn run(nodes: u64, bounds: &mut Bounds) -> Result<()> {
     let mut graph = Graph::new(nodes);
     let before = status_bytes("/proc/self/status", "VmRSS:")?;
     let start_ns = super::release::cpu_ns()?;
@@ -136,9 +136,9 @@ pub fn run(nodes: u64) -> Result<()> {
     println!("{profile}");
     let scale = nodes as f64 / 6e6;
     // Of CPU: other programs of the machine are not to count.
-    row("both phases, CPU time", cpu_s, "s", 3.0 * scale);
+    bounds.at_most("Generator and Writer, both phases, CPU time", cpu_s, "s", 3.0 * scale);
     let besides = peak.saturating_sub(before).saturating_sub((profile.identity_bytes + profile.strings_bytes) as u64);
-    row("memory besides graph, strings and identity map", besides as f64 / 1e6, "MB", 150.0 * scale);
-    row("identity map", profile.identity_bytes as f64 / profile.nodes as f64, "B/obj", 20.0);
+    bounds.at_most("memory besides graph, strings and identity map", besides as f64 / 1e6, "MB", 150.0 * scale);
+    bounds.at_most("identity map, an object", profile.identity_bytes as f64 / profile.nodes as f64, "B", 20.0);
     Ok(())
 }

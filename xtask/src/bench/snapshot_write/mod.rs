@@ -6,9 +6,9 @@ mod python;
 mod script;
 mod strings;
 
+use super::bounds::Bounds;
 use super::release;
 use anyhow::Result;
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 /// Arguments of `cargo xtask bench snapshot-write`.
 #[derive(Debug, clap::Args)]
@@ -34,23 +34,17 @@ enum Part {
     Python,
 }
 
-/// Bounds looked at by this process, and those that are not met.
-static BOUNDS: AtomicU32 = AtomicU32::new(0);
-static MISSED: AtomicU32 = AtomicU32::new(0);
-
 /// Runs the benchmark. Fails where a bound is not met.
 pub fn run(args: &Args) -> Result<()> {
     if let Some(part) = args.part {
+        let mut bounds = Bounds::default();
         match part {
-            Part::Graph => graph::run(args.millions * 1_000_000)?,
-            Part::Strings => strings::run()?,
-            Part::Script => script::run()?,
-            Part::Python => python::run()?,
+            Part::Graph => graph::run(args.millions * 1_000_000, &mut bounds)?,
+            Part::Strings => strings::run(&mut bounds)?,
+            Part::Script => script::run(&mut bounds)?,
+            Part::Python => python::run(&mut bounds)?,
         }
-        let (bounds, missed) = (BOUNDS.load(Relaxed), MISSED.load(Relaxed));
-        println!("\n{bounds} bounds, {missed} not met");
-        anyhow::ensure!(missed == 0, "{missed} of {bounds} bounds not met");
-        return Ok(());
+        return bounds.finish();
     }
     if release::again()? {
         return Ok(());
@@ -66,14 +60,6 @@ pub fn run(args: &Args) -> Result<()> {
     }
     anyhow::ensure!(failed.is_empty(), "a bound is not met, or could not be looked at, in: {}", failed.join(", "));
     Ok(())
-}
-
-/// A row with its bound.
-fn row(what: &str, measured: f64, unit: &str, bound: f64) {
-    let met = measured <= bound;
-    BOUNDS.fetch_add(1, Relaxed);
-    MISSED.fetch_add(u32::from(!met), Relaxed);
-    println!("{what:<46} {measured:8.2} {unit:<5} <= {bound}: {}", if met { "met" } else { "MISSED" });
 }
 
 /// A number with commas, as documents have it.

@@ -1,7 +1,7 @@
 //! CPython's heap: processes of about a million objects, as JSON documents and instances of classes make them, and of little else than small distinct strings or
 //! numbers, where what is kept of each object weighs most.
 
-use super::row;
+use crate::bench::bounds::Bounds;
 use anyhow::{Context, Result};
 use std::process::Command;
 
@@ -43,7 +43,7 @@ cpu = time.process_time() - start_cpu
 print(json.dumps({"s": time.perf_counter() - start, "cpu": cpu, "before": before, "peak": status("VmHWM"), **result}))
 "#;
 
-pub fn run() -> Result<()> {
+pub fn run(bounds: &mut Bounds) -> Result<()> {
     let python = std::env::var_os("HEAPLAB_PYTHON").unwrap_or_else(|| "python3".into());
     let folder = tempfile::tempdir()?;
     let probe = Command::new(&python).args(["-c", "import heaplab.snapshot"]).current_dir(folder.path()).output();
@@ -56,6 +56,7 @@ pub fn run() -> Result<()> {
         let program = format!("{START}\n{heap}\n{END}");
         for (way, arguments) in WAYS {
             one(
+                bounds,
                 &format!("{name}, {way}"),
                 Command::new(&python).args(["-c", &program]).arg(&path).arg(arguments).current_dir(folder.path()),
             )?;
@@ -64,7 +65,7 @@ pub fn run() -> Result<()> {
     Ok(())
 }
 
-fn one(name: &str, program: &mut Command) -> Result<()> {
+fn one(bounds: &mut Bounds, name: &str, program: &mut Command) -> Result<()> {
     let output = program.output()?;
     anyhow::ensure!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let result: serde_json::Value = serde_json::from_slice(&output.stdout)?;
@@ -78,8 +79,8 @@ fn one(name: &str, program: &mut Command) -> Result<()> {
         number("before")?
     );
     // Of CPU, as all times here: other programs of the machine are not to count.
-    row("a snapshot, scaled to 1 M objects, CPU time", number("cpu")? * 1e6 / nodes, "s", 5.0);
-    println!("{:<46} {:8.2} s", "the same by the clock, the disk included", number("s")? * 1e6 / nodes);
-    row("largest resident size, of that before", number("peak")? / number("before")?, "times", 1.3);
+    bounds.at_most(&format!("CPython, 1 M objects, CPU time: {name}"), number("cpu")? * 1e6 / nodes, "s", 5.0);
+    println!("1 M objects by the clock, the disk included: {:.2} s", number("s")? * 1e6 / nodes);
+    bounds.at_most(&format!("CPython, largest resident size, of that before: {name}"), number("peak")? / number("before")?, "times", 1.3);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Positions of the closures of a one-line script: line ends computed once, and once a closure as V8 did before 11.5.130.
 
-use super::{row, thousands};
+use super::thousands;
+use crate::bench::bounds::Bounds;
 use crate::bench::measure::Spread;
 use anyhow::Result;
 use heaplab_snapshot::generate::{Description, EdgeSink, Embedder, NameSink, Options, Position, Positions, generate};
@@ -82,7 +83,7 @@ fn keep_freed_memory() {
 #[cfg(not(all(target_os = "linux", target_env = "gnu")))]
 fn keep_freed_memory() {}
 
-pub fn run() -> Result<()> {
+pub fn run(bounds: &mut Bounds) -> Result<()> {
     keep_freed_memory();
     let sizes = [4, 8, 16, 32].map(|thousands| thousands * 1024);
     let mut heaps = sizes.map(OneLine::new);
@@ -101,11 +102,7 @@ pub fn run() -> Result<()> {
             if heap.closures <= 16 * 1024 { thousands(heap.generation_ms(Positions::PerFunction, 1)? as u64) } else { "-".to_owned() };
         println!("| {} | {median_ms:.2} | {each} |", thousands(heap.closures));
     }
-    println!();
-    let mut ratios: Vec<f64> = once[3].iter().zip(&once[2]).map(|(double, single)| double / single).collect();
-    ratios.sort_by(f64::total_cmp);
-    // Of 41 values the median lies between the 14th from below and the 14th from above with 95 % certainty, whatever their distribution.
-    let (least, most) = (ratios[13], ratios[ROUNDS - 14]);
-    row(&format!("16 k to 32 k closures (95 %: {least:.2} to {most:.2})"), ratios[ROUNDS / 2], "times", 2.2);
+    let ratios = once[3].iter().zip(&once[2]).map(|(double, single)| double / single);
+    bounds.median_at_most("a one-line script, 16 k to 32 k closures", ratios, "times", 2.2);
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! The strings' table under each hash: numeric names alone, and other names that meet them, as the document saw.
 
-use super::{row, thousands};
+use super::thousands;
+use crate::bench::bounds::Bounds;
 use anyhow::Result;
 use heaplab_snapshot::names::{Hash, StringsStorage};
 use std::time::Instant;
@@ -8,7 +9,7 @@ use std::time::Instant;
 const NUMBERS: u32 = 1_000_000;
 const OTHERS: u32 = 50_000;
 
-pub fn run() -> Result<()> {
+pub fn run(bounds: &mut Bounds) -> Result<()> {
     println!("StringsStorage: slots looked at a name, mean and longest, and ns a name,");
     println!("for the numbers 0..1 M found again and for {} other names put in after them\n", thousands(OTHERS.into()));
     println!("| hash | numbers: mean, longest, ns | others: mean, longest | ns |");
@@ -45,7 +46,6 @@ pub fn run() -> Result<()> {
         );
         ours = numbers.mean_probe();
     }
-    println!();
-    row("mean probe of numeric names, ours", ours, "slots", 1.5);
+    bounds.at_most("numeric names 0..1 M, mean probe of ours", ours, "slots", 1.5);
     Ok(())
 }
