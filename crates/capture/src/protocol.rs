@@ -155,25 +155,41 @@ impl Connection {
         Ok((ours || (refused && from.is_none())).then_some(incoming))
     }
 
-    /// The workers of a target: threads of it that have heaps of their own. None where it cannot have any.
+    /// The workers of a target, and theirs: threads of it that have heaps of their own. None where it cannot have any.
     ///
     /// # Errors
     /// As [`Connection::call`].
     pub fn workers(&mut self) -> Result<Vec<Worker>, CaptureError> {
         self.session = None;
-        let attach = [
-            ("NodeWorker.enable", json!({"waitForDebuggerOnStart": false})),
-            ("Target.setAutoAttach", json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true})),
-        ];
-        for (method, parameters) in attach {
-            match self.ask(method, &parameters) {
-                Ok(_) => break,
-                // The other kind of target has the other one, and a worker neither.
-                Err(CaptureError::Refused { .. }) => {}
-                Err(error) => return Err(error),
-            }
+        // The other kind of target has the other one, and a worker neither.
+        if !self.attach("NodeWorker.enable", json!({"waitForDebuggerOnStart": false}))? {
+            self.attach_all()?;
         }
         Ok(self.workers.sorted())
+    }
+
+    /// Has a page tell of its workers, and each of these of those that it started.
+    fn attach_all(&mut self) -> Result<(), CaptureError> {
+        let mut asked = Vec::new();
+        loop {
+            self.attach("Target.setAutoAttach", json!({"autoAttach": true, "waitForDebuggerOnStart": false, "flatten": true}))?;
+            asked.extend(self.session.take());
+            let next = self.workers.sorted().into_iter().map(|worker| worker.session).find(|session| !asked.contains(session));
+            if next.is_none() {
+                return Ok(());
+            }
+            self.session = next;
+        }
+    }
+
+    /// Whether whom commands go to has that command. One that ended before it answered has not.
+    fn attach(&mut self, method: &str, parameters: Value) -> Result<bool, CaptureError> {
+        match self.ask(method, &parameters) {
+            Ok(_) => Ok(true),
+            Err(CaptureError::Refused { .. }) => Ok(false),
+            Err(CaptureError::Gone { .. }) if self.session.as_ref().is_some_and(|session| !self.workers.has(session)) => Ok(false),
+            Err(error) => Err(error),
+        }
     }
 
     /// Has commands go to a worker, or with none to the target itself.

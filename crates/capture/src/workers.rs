@@ -2,7 +2,8 @@
 //!
 //! A target hands their messages through its own connection. Node wraps them, as text within its own messages (its `NodeWorker` domain);
 //! Chromium marks them with the session they belong to (`Target.setAutoAttach`, flattened). Shared and service workers of Chromium are targets
-//! of their own, which `/json/list` has. Workers that workers started are theirs to list, and are not here.
+//! of their own, which `/json/list` has. Workers that workers started are here too: Node's main thread tells of them all, Chromium's workers of
+//! those that each has started.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -93,6 +94,11 @@ impl Workers {
     /// One ended.
     pub(crate) fn detached(&mut self, session: &str) {
         self.0.retain(|worker| worker.session.name() != session);
+    }
+
+    /// Whether that one is attached.
+    pub(crate) fn has(&self, session: &Session) -> bool {
+        self.0.iter().any(|worker| worker.session == *session)
     }
 
     /// All of them by their number.

@@ -9,8 +9,10 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 const PAGE: &str = "data:text/html,<title>Shop</title><script>window.kept = document.createElement('article');\
-    const job = 'class OfWorker {}; self.kept = Array.from({length: 50}, () => new OfWorker()); postMessage(1)';\
-    window.worker = new Worker(URL.createObjectURL(new Blob([job])), {name: 'mail'});\
+    const start = (job, name) => new Worker(URL.createObjectURL(new Blob([job])), {name});\
+    const job = (count, then) => `class OfWorker {}; self.kept = Array.from({length: ${count}}, () => new OfWorker()); ${then}`;\
+    const inner = job(60, 'postMessage(1)');\
+    window.worker = start(job(50, `const start = ${start}; self.inner = start(${JSON.stringify(inner)}, 'index'); inner.onmessage = () => postMessage(1)`), 'mail');\
     worker.onmessage = () => { window.up = 1 }</script>";
 
 struct Browser(Child);
@@ -75,14 +77,15 @@ fn a_page_is_found_by_its_title() {
     let snapshot: serde_json::Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
     let strings = snapshot["strings"].as_array().unwrap();
     assert!(strings.iter().any(|text| text.as_str().is_some_and(|text| text.contains("<article"))), "the detached element is in it");
-    // Its worker's heap is another.
+    // Its worker's heap is another, and that of the worker's own worker a third.
     let workers = connection.workers().unwrap();
-    assert_eq!(workers.iter().map(|worker| worker.title.as_str()).collect::<Vec<_>>(), ["mail"]);
+    assert_eq!(workers.iter().map(|worker| worker.title.as_str()).collect::<Vec<_>>(), ["mail", "index"]);
     let mut objects = Vec::new();
-    for worker in [None, workers.first()] {
+    for worker in [None, workers.first(), workers.last()] {
         connection.turn_to(worker);
         take::take(&mut connection, &path, Request::default(), &mut |_| {}).unwrap();
         objects.push(named(&path, "OfWorker"));
     }
-    assert_eq!(objects, [0, 50]);
+    assert_eq!(objects, [0, 50, 60]);
+    assert_eq!(connection.workers().unwrap(), workers, "asked again");
 }

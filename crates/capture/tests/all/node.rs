@@ -86,10 +86,13 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
     if !have("node") {
         return;
     }
+    // The second one starts a third.
     let program = "const {Worker} = require('worker_threads');\
-        const job = count => new Worker(`class OfWorker {}; globalThis.kept = Array.from({length: ${count}}, () => new OfWorker());\
-            require('worker_threads').parentPort.postMessage('up'); setInterval(() => {}, 1000)`, {eval: true});\
-        let up = 0; [30, 40].forEach(count => job(count).on('message', () => { if (++up === 2) console.log('workers') }))";
+        const text = (count, then) => `class OfWorker {}; globalThis.kept = Array.from({length: ${count}}, () => new OfWorker());\
+            const {Worker, parentPort} = require('worker_threads'); const up = () => parentPort.postMessage('up'); ${then}; setInterval(() => {}, 1000)`;\
+        const job = (count, then) => new Worker(text(count, then), {eval: true});\
+        const nested = `new Worker(${JSON.stringify(text(50, 'up()'))}, {eval: true}).on('message', up)`;\
+        job(30, 'up()').on('message', () => job(40, nested).on('message', () => console.log('workers')))";
     let script = format!("{program}; setInterval(() => {{}}, 1000)");
     let mut child =
         Command::new("node").args(["--inspect-port=0", "-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
@@ -101,10 +104,10 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
     let folder = tempfile::tempdir().unwrap();
     let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &options).unwrap(), &options).unwrap();
     let workers = connection.workers().unwrap();
-    assert_eq!(workers.iter().map(|worker| worker.number).collect::<Vec<_>>(), [1, 2], "{workers:?}");
+    assert_eq!(workers.iter().map(|worker| worker.number).collect::<Vec<_>>(), [1, 2, 3], "{workers:?}");
     assert_eq!(connection.workers().unwrap(), workers, "asked again");
     let mut objects = Vec::new();
-    for worker in [None, Some(&workers[0]), Some(&workers[1])] {
+    for worker in std::iter::once(None).chain(workers.iter().map(Some)) {
         connection.turn_to(worker);
         let path = folder.path().join("a.heapsnapshot");
         let mut walked = false;
@@ -113,7 +116,7 @@ fn the_heap_of_a_worker_is_taken_from_the_worker() {
         assert!(walked, "its progress is heard");
         objects.push(named(&path, "OfWorker"));
     }
-    assert_eq!(objects, [0, 30, 40]);
+    assert_eq!(objects, [0, 30, 40, 50]);
     // One that ends is an error for who asks it, and the main thread is there still.
     connection.turn_to(Some(&workers[0]));
     connection.number("process.exit(0)").unwrap_err();

@@ -40,8 +40,8 @@ closed again in the end, since who can reach it can run code in the process; it
 stays open only if heaplab is killed. One that was open stays so.
 
 Worker threads have heaps of their own, which are not in a snapshot of the main
-thread; where there are any, heaplab lists them. Workers that workers started,
-and a browser's shared and service workers (--page has those), are not listed.
+thread; where there are any, heaplab lists them, those that workers started too.
+A browser's shared and service workers are not listed: --page has those.
 
 The program stands still meanwhile. heaplab writes what it receives, so that its own memory stays small;
 the target's does not: V8 needs several times the heap. What came before the
