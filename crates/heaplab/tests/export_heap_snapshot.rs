@@ -25,6 +25,35 @@ fn export(at: &str, to: &Path) {
     assert!(output.stdout.is_empty() && output.stderr.is_empty(), "{output:?}");
 }
 
+#[test]
+fn its_two_phases_are_told_where_that_is_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.heapsnapshot");
+    let told = heaplab(&["export", "sqlite.heaplab", "--format", "heapsnapshot", "--profile", "-o", path.to_str().unwrap()]);
+    assert!(told.stdout.is_empty(), "{told:?}");
+    let (told, file) = (String::from_utf8(told.stderr).unwrap(), std::fs::read(&path).unwrap());
+    let line = |begins: &str| told.lines().find(|line| line.trim_start().starts_with(begins)).unwrap_or_else(|| panic!("{begins}: {told}"));
+    // Its counts are the file's; its times are of this machine.
+    let snapshot: Value = serde_json::from_slice(&file).unwrap();
+    let (nodes, edges) = (snapshot["snapshot"]["node_count"].as_u64().unwrap(), snapshot["snapshot"]["edge_count"].as_u64().unwrap());
+    let strings = snapshot["strings"].as_array().unwrap().len();
+    assert!(line("walk").ends_with(&format!("{nodes} objects, {edges} references")), "{told}");
+    assert!(line("serialization").ends_with(&format!(" {} bytes", file.len())), "{told}");
+    assert!(line("the rest").contains(&format!(" {strings} strings,")), "{told}");
+    assert!(line("generation").contains(" ms") && line("memory").contains("identity map"), "{told}");
+    // Other formats have no phases.
+    for format in ["pprof", "metaspace-trace"] {
+        let output = Command::new(env!("CARGO_BIN_EXE_heaplab"))
+            .args(["export", "sqlite.heaplab", "--format", format, "--profile", "-o", path.to_str().unwrap()])
+            .current_dir(root().join("traces"))
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        assert!(String::from_utf8_lossy(&output.stderr).contains("--profile is for heap snapshots"), "{output:?}");
+        assert_eq!(std::fs::read(&path).unwrap(), file);
+    }
+}
+
 /// Moments of the recording, one of them in its middle.
 fn moments() -> [String; 3] {
     let report = json(&["report", "sqlite.heaplab", "--json"]);

@@ -31,7 +31,7 @@ pub use standing::StandingHeap;
 use crate::{About, ExportError, LiveBlocks};
 use calls::Calls;
 use forest::{Branches, Forest};
-use heaplab_snapshot::generate::{Options, generate};
+use heaplab_snapshot::generate::{Options, Profile, generate};
 use heaplab_trace::tables::Tables;
 use std::io::Write;
 
@@ -51,12 +51,10 @@ pub struct HeapSnapshot<'a> {
 }
 
 /// What was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub struct Written {
-    /// Nodes: the root, what leads to the blocks, and these.
-    pub nodes: u64,
-    /// Bytes of the file.
-    pub bytes: u64,
+    /// Times and counts of the generator's two phases. Its nodes are the root, what leads to the blocks, and these.
+    pub profile: Profile,
     /// Whether ids are the same in every file of this recording, so that two can be compared.
     pub ids_last: bool,
 }
@@ -76,5 +74,5 @@ impl HeapSnapshot<'_> {
 
 fn write_forest(mut forest: Forest<impl Branches>, out: &mut impl Write) -> Result<Written, ExportError> {
     let (_, profile) = generate(&mut forest, out, Options::default())?;
-    Ok(Written { nodes: profile.nodes, bytes: profile.file_bytes, ids_last: forest.ids_last() })
+    Ok(Written { profile, ids_last: forest.ids_last() })
 }

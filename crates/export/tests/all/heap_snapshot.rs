@@ -31,7 +31,7 @@ fn written(export: &Export<'_>, events: &[Event], objects_born: u64) -> (Vec<u8>
     let written = snapshot.write(&mut bytes).unwrap();
     let report = validate(&bytes, &mut |_, _| ());
     assert!(report.is_good() && report.oddities.is_empty(), "{report:?}");
-    assert_eq!(written.bytes, bytes.len() as u64);
+    assert_eq!(written.profile.file_bytes, bytes.len() as u64);
     (bytes, written)
 }
 
@@ -88,7 +88,7 @@ fn check(tables: &Tables, events: &[Event]) {
             let blocks: Vec<u32> = graph.nodes().filter(|node| graph.id(*node) % 2 == 1 && graph.id(*node) > 1).collect();
             assert_eq!((blocks.len() as u64, analysis.total_bytes()), (live.objects, live.bytes));
             assert_eq!(blocks.iter().map(|block| analysis.self_size(*block)).sum::<u64>(), live.bytes);
-            assert_eq!((analysis.retained_size(graph.root()), graph.node_count() as u64), (live.bytes, written.nodes));
+            assert_eq!((analysis.retained_size(graph.root()), graph.node_count() as u64), (live.bytes, written.profile.nodes));
             assert_eq!(found(&analysis), expected(export));
             assert!(written.ids_last);
         });
@@ -172,7 +172,7 @@ fn blocks_of_4_gib_and_more_keep_every_byte() {
         assert_eq!(analysis.total_bytes(), profile.end.live.bytes);
         assert_eq!(found(&analysis), expected(export));
         // One, two, six and one, under the root, the process and four frames.
-        assert_eq!(written.nodes, 10 + 6);
+        assert_eq!(written.profile.nodes, 10 + 6);
     });
 }
 

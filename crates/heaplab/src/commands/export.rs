@@ -36,6 +36,7 @@ heapsnapshot holds what was live at the moment, block by block: a node each, of 
 the innermost frame of its stack, that by its caller, and so on, so that the retained size of a frame is what is
 live beneath it. The Summary has a row for each function that allocated. `heaplab snapshot` reads it too, and
 `heaplab snapshot diff` compares two moments of a recording, block by block. Memory: some 100 bytes a live block.
+--profile says on standard error what the two phases took, walking and writing, with counts.
 Of a JVM's metaspace it holds loaders, their arenas, their chunks, and the blocks in these: what is retained is what
 is committed, and the peak is when the most was. What import metaspace-trace made says nothing of chunks: its blocks stand
 by their kinds alone.
@@ -71,6 +72,9 @@ pub struct Args {
     /// The one number that collapsed stacks have room for
     #[arg(long, value_enum, value_name = "WEIGHT", default_value = "in-use-bytes")]
     weight: WeightName,
+    /// For a heap snapshot: say what both phases took, walking over what is live and writing the file, with counts
+    #[arg(long)]
+    profile: bool,
 }
 
 /// The formats, as they are called on the command line.
@@ -105,6 +109,8 @@ enum WeightName {
     AllocatedObjects,
 }
 
+const NO_PHASES: &str = "--profile is for heap snapshots (--format heapsnapshot): other formats have no phases";
+
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let on = match &args.on {
@@ -134,6 +140,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     if let Some(misused) = misused {
         misasked!("{misused}");
+    }
+    if args.profile && format.is_some() {
+        misasked!("{NO_PHASES}");
     }
     let bundle = choose::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
@@ -217,12 +226,16 @@ fn metaspace_snapshot(args: &Args, bundle: &Bundle, selection: Selection, moment
 
 /// Writes a heap snapshot, and says where its ids are its own.
 fn written(args: &Args, write: impl FnOnce(&mut &mut dyn Write) -> Result<Written, ExportError>) -> Result<ExitCode> {
-    let mut ids_last = true;
+    let mut written = None;
     output::write(&args.output, false, |mut out| {
-        ids_last = write(&mut out)?.ids_last;
+        written = Some(write(&mut out)?);
         Ok(())
     })?;
-    if !ids_last {
+    let Some(written) = written else { return Ok(ExitCode::FAILURE) };
+    if args.profile {
+        eprintln!("{}", written.profile);
+    }
+    if !written.ids_last {
         eprintln!(
             "heaplab: the recording has too many objects for ids of 32 bits, or its beginning is missing: the file's ids are its own, and it cannot be compared with one of another moment"
         );
@@ -234,6 +247,9 @@ fn written(args: &Args, write: impl FnOnce(&mut &mut dyn Write) -> Result<Writte
 fn workload(args: &Args) -> Result<ExitCode> {
     if args.at != "peak" || args.weight != WeightName::InUseBytes {
         misasked!("--at and --weight are for profiles; a metaspace trace is the whole workload");
+    }
+    if args.profile {
+        misasked!("{NO_PHASES}");
     }
     let bundle = choose::open(&args.bundle)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
