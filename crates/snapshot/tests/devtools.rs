@@ -16,15 +16,19 @@ use std::path::Path;
 /// Rows of objects that share a hash.
 const ROWS_A_HASH: usize = 500;
 
-/// Differences, the first few in words.
+/// Differences, the first few in words, and how much was compared.
 #[derive(Default)]
-struct Differences(Vec<String>);
+struct Differences {
+    words: Vec<String>,
+    classes: usize,
+    objects: usize,
+}
 
 impl Differences {
     fn check(&mut self, what: &str, theirs: &Value, ours: &Value) {
-        if theirs != ours && self.0.len() < 20 {
+        if theirs != ours && self.words.len() < 20 {
             let shorten = |value: &Value| value.to_string().chars().take(300).collect::<String>();
-            self.0.push(format!("{what}: theirs {}, ours {}", shorten(theirs), shorten(ours)));
+            self.words.push(format!("{what}: theirs {}, ours {}", shorten(theirs), shorten(ours)));
         }
     }
 }
@@ -74,6 +78,7 @@ fn compare(analysis: &Analysis, answers: &Value, their_rows: Option<Vec<String>>
         differences.check(key, theirs.get(key).unwrap_or(&Value::Null), ours.get(key).unwrap_or(&Value::Null));
     }
     let our_rows = rows(analysis);
+    (differences.classes, differences.objects) = (theirs.len(), our_rows.len());
     match their_rows {
         Some(their_rows) => {
             assert_eq!(their_rows.len(), our_rows.len());
@@ -260,7 +265,7 @@ fn unpacked(path: &Path) -> Vec<u8> {
 }
 
 fn report(failures: &mut String, name: &str, differences: Differences) {
-    for difference in differences.0 {
+    for difference in differences.words {
         let _ = writeln!(failures, "{name}: {difference}");
     }
 }
@@ -301,13 +306,13 @@ fn a_wrong_answer_is_seen() {
     ] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = json!(1);
-        assert_eq!(compare(&analysis, &wrong, None).0.len(), 1, "{path}");
+        assert_eq!(compare(&analysis, &wrong, None).words.len(), 1, "{path}");
     }
     let right: Value = serde_json::from_slice(&unpacked(&folder.join("node24-tracking.filters.json.gz"))).unwrap();
     for path in ["/named/duplicatedStrings/0/1", "/ids/1/classes/0/3", "/contexts/0/classes/2/2", "/functions/0/classes/0/4"] {
         let mut wrong = right.clone();
         *wrong.pointer_mut(path).unwrap() = json!(999_999);
-        assert_eq!(compare_filters(&analysis, &wrong).0.len(), 1, "{path}");
+        assert_eq!(compare_filters(&analysis, &wrong).words.len(), 1, "{path}");
     }
 }
 
@@ -334,7 +339,7 @@ fn all_files_of_a_folder_have_devtools_answers() {
         return;
     };
     let mut failures = String::new();
-    let (mut compared, mut filtered) = (0, 0);
+    let (mut compared, mut filtered, mut diffs, mut classes, mut objects) = (0, 0, 0, 0, 0);
     let mut paths: Vec<_> = std::fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     paths.sort();
     for path in paths.iter().filter(|path| path.extension().is_some_and(|extension| extension == "heapsnapshot")) {
@@ -348,8 +353,11 @@ fn all_files_of_a_folder_have_devtools_answers() {
             if let Ok(json) = answers {
                 let json = serde_json::from_slice(&json).unwrap();
                 let rows = rows_of(&path.with_extension("answers").join("objects.tsv"), &json);
-                report(&mut failures, &name, compare(&analysis, &json, Some(rows)));
+                let differences = compare(&analysis, &json, Some(rows));
                 compared += 1;
+                classes += differences.classes;
+                objects += differences.objects;
+                report(&mut failures, &name, differences);
             }
             if let Ok(json) = filters {
                 report(&mut failures, &format!("{name} filters"), compare_filters(&analysis, &serde_json::from_slice(&json).unwrap()));
@@ -359,8 +367,11 @@ fn all_files_of_a_folder_have_devtools_answers() {
         if let Ok(json) = std::fs::read(path.with_extension("diff.json")) {
             let (first, second) = (std::fs::read(path).unwrap(), std::fs::read(path.with_extension("2.heapsnapshot")).unwrap());
             report(&mut failures, &format!("{name} diff"), compare_diff(&first, &second, &serde_json::from_slice(&json).unwrap()));
+            diffs += 1;
         }
     }
-    eprintln!("{compared} files compared, {filtered} of them under filters");
+    eprintln!(
+        "{compared} files, {classes} classes, {objects} objects compared, {filtered} files under filters, {diffs} with a later one of the same process"
+    );
     assert!(compared > 0 && failures.is_empty(), "{failures}");
 }
