@@ -3,9 +3,10 @@
 //   node24 judge/folder.mjs DIR [--nodes 12,20,24] [--programs names,weak] [--no-chromium]
 //
 // NAME.heapsnapshot and NAME.2.heapsnapshot (the same process later), NAME.answers/, NAME.filters.json and NAME.diff.json (see ask.mjs). What is there already
-// is kept. Without --nodes: every Node that is installed here. Then:
+// is kept. Without --nodes: every Node that is installed here; without --programs: all, but for tools that are not installed. The whole takes up to an hour, most of it in
+// Nodes that lack the document's fixes. Then:
 //
-//   HEAPLAB_SNAPSHOTS=DIR cargo test -p heaplab-snapshot --test devtools
+//   HEAPLAB_SNAPSHOTS=DIR cargo test --release -p heaplab-snapshot --test devtools -- --nocapture
 
 import {execFileSync, spawnSync} from 'node:child_process';
 import {existsSync, mkdirSync} from 'node:fs';
@@ -15,7 +16,10 @@ import {parseArgs} from 'node:util';
 
 const folder = path.dirname(path.dirname(fileURLToPath(import.meta.url)));
 const node = version => path.join(folder, `node_modules/node${version}/bin/node`);
-const PROGRAMS = ['json-cache', 'numeric-keys', 'closures', 'deep-chain', 'wide', 'weak', 'names', 'leak', 'inspected', 'tracking'];
+const PROGRAMS = ['json-cache', 'numeric-keys', 'closures', 'deep-chain', 'wide', 'weak', 'names', 'leak', 'inspected', 'tracking',
+  'typescript', 'eslint'];
+/** Programs that are an installed package's: `npm ci --omit=dev` leaves these out. */
+const TOOLS = ['typescript', 'eslint'];
 
 const {positionals: [named], values} = parseArgs({
   allowPositionals: true,
@@ -30,7 +34,12 @@ const out = path.resolve(named);
 mkdirSync(out, {recursive: true});
 
 const versions = values.nodes?.split(',') ?? [12, 14, 16, 18, 20, 22, 24].filter(version => existsSync(node(version)));
-const programs = values.programs?.split(',') ?? PROGRAMS;
+const missing = TOOLS.filter(tool => !existsSync(path.join(folder, 'node_modules', tool)));
+const programs = values.programs?.split(',') ?? PROGRAMS.filter(program => !missing.includes(program));
+if (!values.programs && missing.length) {
+  console.error(`left out, not installed (npm ci): ${missing.join(', ')}`);
+}
+let made = 0;
 for (const version of versions) {
   for (const program of programs) {
     const file = path.join(out, `node${version}-${program}.heapsnapshot`);
@@ -42,7 +51,10 @@ for (const version of versions) {
 if (values.chromium && spawnSync('chromium', ['--version']).status === 0) {
   const file = path.join(out, 'chromium-dom.heapsnapshot');
   make(file, ['programs/chromium.mjs', file]);
+} else if (values.chromium) {
+  console.error('left out, not installed: chromium');
 }
+console.log(`${made} snapshots with their answers`);
 
 /** Runs a program (by this Node unless it names another) and asks DevTools about what it wrote. */
 function make(file, program) {
@@ -62,4 +74,5 @@ function make(file, program) {
     run(process.execPath, ['judge/ask.mjs', 'diff', file, `${name}.2.heapsnapshot`, '-o', `${name}.diff.json`]);
   }
   console.log(path.basename(name));
+  ++made;
 }

@@ -21,6 +21,9 @@ function main() {
   const times = option('--times', 1);
   // What the program holds must be reachable from the global object, as in a real one.
   global.held = heap.fill(option('--scale', 1));
+  if (heap.settle) {
+    heap.settle(global.held);
+  }
   for (let time = 1; time <= times; ++time) {
     if (time > 1) {
       heap.change(global.held, time);

@@ -122,16 +122,21 @@ struct Class {
     distance: i32,
 }
 
-/// Every program on every Node that is installed: our answers against DevTools', class by class and object by object.
+/// Every program on every Node that is installed: our answers against DevTools', class by class and object by object. In the folder that `HEAPLAB_SNAPSHOTS`
+/// names, if it names one, what is there is kept and the rest is made; else all is made in a folder that is removed again.
 pub fn devtools() -> Result<Option<String>> {
     let Some(study) = folder() else { return Ok(None) };
     let Some(node) = node(&study, 24) else { return Ok(None) };
     let made = tempfile::tempdir()?;
+    let folder = match std::env::var_os("HEAPLAB_SNAPSHOTS") {
+        Some(named) => fs::canonicalize(&named).with_context(|| format!("HEAPLAB_SNAPSHOTS names {}", Path::new(&named).display()))?,
+        None => made.path().to_path_buf(),
+    };
     let status =
-        Command::new(node).current_dir(&study).arg("judge/folder.mjs").arg(made.path()).stdout(std::process::Stdio::null()).status()?;
+        Command::new(node).current_dir(&study).arg("judge/folder.mjs").arg(&folder).stdout(std::process::Stdio::null()).status()?;
     anyhow::ensure!(status.success(), "judge/folder.mjs failed");
     let (mut files, mut classes, mut objects, mut different) = (0, 0, 0, 0);
-    let mut paths: Vec<PathBuf> = fs::read_dir(made.path())?.filter_map(|entry| Some(entry.ok()?.path())).collect();
+    let mut paths: Vec<PathBuf> = fs::read_dir(&folder)?.filter_map(|entry| Some(entry.ok()?.path())).collect();
     paths.sort();
     for path in paths
         .iter()
