@@ -1,4 +1,4 @@
-//! The locks of the shared part: the shards' own, std's lock for reading and writing, or loom's where every interleaving is tried.
+//! The locks of the shared part: the shards' own, and std's, or loom's where every interleaving is tried.
 //!
 //! Run with `RUSTFLAGS="--cfg loom" cargo test -p heaplab-elastic --lib loom`; Miri runs everything else that makes
 //! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
@@ -7,16 +7,16 @@ mod brief;
 
 pub(crate) use brief::{Brief, BriefGuard};
 #[cfg(loom)]
-pub(crate) use loom::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
-pub(crate) use std::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 
-/// Takes the lock for reading; a holder that panicked left nothing half done that a check would not see.
-pub(crate) fn read<T>(shared: &RwLock<T>) -> RwLockReadGuard<'_, T> {
-    shared.read().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Takes the lock; a holder that panicked left nothing half done that a check would not see.
+pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
-/// Takes the lock for writing.
-pub(crate) fn write<T>(shared: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
-    shared.write().unwrap_or_else(|poisoned| poisoned.into_inner())
+/// Waits to be told of a change, without the lock meanwhile.
+pub(crate) fn wait<'a, T>(changed: &Condvar, held: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+    changed.wait(held).unwrap_or_else(|poisoned| poisoned.into_inner())
 }

@@ -7,7 +7,7 @@
 use super::Memory;
 use super::shards::{Asked, Held, Shard, Shards, home};
 use crate::error::Error;
-use crate::sync::{RwLock, read, write};
+use crate::sync::{Condvar, Mutex, lock, wait};
 use heaplab_buddy::marks::mark;
 use std::ops::Range;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -16,14 +16,56 @@ use std::time::Instant;
 /// How often a request that finds no room has idle memory given back: others may be faster to take it.
 const ROUNDS: usize = 3;
 
-/// Held for reading by whoever reclaims.
+/// The reclaims under way, by number in the order in which they began. Who waits does so for those that have begun, so that a thread that
+/// reclaims again and again keeps nobody: for a moment without any, as a lock for reading and writing has it, a request could wait as
+/// long as that thread has the only processor.
 #[derive(Debug)]
-pub struct Reclaiming(RwLock<()>);
+pub struct Reclaiming {
+    under_way: Mutex<UnderWay>,
+    ended: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct UnderWay {
+    next: u64,
+    /// As many as there are threads that reclaim.
+    numbers: Vec<u64>,
+}
+
+/// A reclaim, until it is dropped.
+struct Reclaim<'a> {
+    reclaiming: &'a Reclaiming,
+    number: u64,
+}
 
 impl Reclaiming {
     /// Nobody reclaims.
     pub fn new() -> Reclaiming {
-        Reclaiming(RwLock::new(()))
+        Reclaiming { under_way: Mutex::new(UnderWay::default()), ended: Condvar::new() }
+    }
+
+    fn begin(&self) -> Reclaim<'_> {
+        let mut under_way = lock(&self.under_way);
+        let number = under_way.next;
+        under_way.next += 1;
+        under_way.numbers.push(number);
+        Reclaim { reclaiming: self, number }
+    }
+
+    /// Returns when all have ended that have begun now.
+    fn wait(&self) {
+        let mut under_way = lock(&self.under_way);
+        let next = under_way.next;
+        while under_way.numbers.iter().any(|number| *number < next) {
+            under_way = wait(&self.ended, under_way);
+        }
+    }
+}
+
+impl Drop for Reclaim<'_> {
+    fn drop(&mut self) {
+        lock(&self.reclaiming.under_way).numbers.retain(|number| *number != self.number);
+        self.reclaiming.ended.notify_all();
     }
 }
 
@@ -99,7 +141,7 @@ impl Shards {
 
     /// Gives idle memory back, that of the home shard first, until `keep_bytes` are left in all. Returns how many bytes went.
     pub fn reclaim(&self, by: By, home: usize, keep_bytes: usize, memory: &impl Memory) -> Result<usize, Error> {
-        let _under_way = read(&self.reclaiming.0);
+        let _under_way = self.reclaiming.begin();
         let mut returned = 0;
         for shard in self.from(home) {
             returned += self.reclaim_of(by, shard, keep_bytes, memory)?;
@@ -175,8 +217,7 @@ impl Shards {
             }
             mark("at the commit limit or out of addresses: idle memory is given back");
             self.reclaim(By::Room, home(), 0, memory)?;
-            // Everyone who reclaims now has ended when this is had.
-            drop(write(&self.reclaiming.0));
+            self.reclaiming.wait();
         }
         // Also where nothing was idle: what was on its way when a shard refused may have arrived before the books were looked at.
         self.ask(asked, &mut step)

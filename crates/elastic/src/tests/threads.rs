@@ -365,20 +365,46 @@ fn with_room_for_one() -> Space {
     Space::new(Options { reclaim: Reclaim::AtTrim, limit: Some(limit), ..small() }).unwrap()
 }
 
+/// Has this thread run on the first processor that it may run on, and on no other.
+#[cfg(not(miri))]
+fn stay_on_one_processor() {
+    // SAFETY: a set of processors of zeros is valid; the calls read and write it within its size.
+    unsafe {
+        let mut may: libc::cpu_set_t = std::mem::zeroed();
+        assert_eq!(libc::sched_getaffinity(0, size_of_val(&may), &raw mut may), 0);
+        let first = (0..libc::CPU_SETSIZE as usize).find(|cpu| libc::CPU_ISSET(*cpu, &may)).expect("there is one");
+        let mut one: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(first, &mut one);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&one), &raw const one), 0);
+    }
+}
+
 #[test]
 #[cfg(not(miri))]
 fn no_block_is_refused_while_another_thread_gives_back() {
+    asks_while_another_gives_back(|| ());
+}
+
+/// Who gives back does nothing else, and has the processor whenever it does not wait itself.
+#[test]
+#[cfg(not(miri))]
+fn no_block_is_refused_where_both_threads_have_one_processor() {
+    asks_while_another_gives_back(stay_on_one_processor);
+}
+
+#[cfg(not(miri))]
+fn asks_while_another_gives_back(begin: fn()) {
     let space = with_room_for_one();
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
+            begin();
             while !done.load(Ordering::Relaxed) {
                 space.trim().unwrap();
-                // Who waits for reclaims to end may have but this processor.
-                std::thread::yield_now();
             }
         });
         let asking = scope.spawn(|| {
+            begin();
             for nth in 0..50 {
                 let arena = space.arena(Growth::MICRO).unwrap_or_else(|error| panic!("arena {nth}: {error}"));
                 let block = arena.allocate(layout(BYTES, 8)).unwrap_or_else(|error| panic!("block {nth}: {error}"));
