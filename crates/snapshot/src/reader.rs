@@ -16,6 +16,7 @@ mod strings;
 
 pub(crate) use cursor::Cursor;
 pub use instructions::Instructions;
+pub(crate) use ints::offset_of;
 pub(crate) use keys::{Key, check_order};
 
 use crate::meta::Header;
@@ -185,7 +186,7 @@ impl<'a> Reading<'a> {
             let at = rows::offset(bytes, self.places.nodes, row, &meta.node_fields, "id");
             let first = graph.ids.iter().position(|id| *id == graph.ids[row]).unwrap_or(0);
             let first = rows::offset(bytes, self.places.nodes, first, &meta.node_fields, "id");
-            return Err(ReadError::at(bytes, at, format!("an id that no other node has (byte {first} has it too)")));
+            return Err(second_id(bytes, first, at));
         }
         if self.scopes.iter().any(Option::is_some) {
             crate::rows::rows(bytes, &snapshot.header).check_scopes(self.scopes, strings)?;
@@ -194,4 +195,10 @@ impl<'a> Reading<'a> {
         ended(options.on_phase, "checks");
         Ok(self.snapshot)
     }
+}
+
+/// What is said of an id at byte `at` that a node has whose own is at byte `first`.
+#[cold]
+pub(crate) fn second_id(bytes: &[u8], first: usize, at: usize) -> ReadError {
+    ReadError::at(bytes, at, format!("an id that no other node has (byte {first} has it too)"))
 }

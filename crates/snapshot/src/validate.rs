@@ -41,6 +41,8 @@ pub enum Oddity {
     Beyond32Bits(u64),
     /// Bytes that are not ASCII: V8 escapes them, and the chunks of a debugging protocol may tear them.
     NotAscii(u64),
+    /// Bytes that are no UTF-8, which JSON is made of: where the first of them is.
+    NotUtf8(u64),
 }
 
 impl std::fmt::Display for Oddity {
@@ -49,6 +51,11 @@ impl std::fmt::Display for Oddity {
             Oddity::Missing(section) => write!(out, "no list `{}`: some readers ask for it", section.key()),
             Oddity::DuplicateIds(count, id) => write!(out, "{count} nodes with the id of another, such as {id}: a diff would mix them up"),
             Oddity::Beyond32Bits(size) => write!(out, "a size of {size}: DevTools has 32 bits for it"),
+            Oddity::NotUtf8(offset) => write!(
+                out,
+                "byte {offset} is not UTF-8, as JSON has to be (a character was torn apart, or the text is in another encoding): it is read as U+FFFD, \
+                 the sign for what is no character, as browsers do, and written so by what writes the file anew"
+            ),
             Oddity::NotAscii(offset) => write!(out, "byte {offset} is not ASCII: V8 escapes such characters"),
         }
     }
@@ -117,6 +124,12 @@ pub fn validate(bytes: &[u8], progress: &mut dyn FnMut(u64, u64)) -> Report {
     }
     if let Some(at) = bytes[..report.good_bytes as usize].iter().position(|byte| *byte >= 128) {
         report.oddities.push(Oddity::NotAscii(at as u64));
+        // What ends within a character is for the string that does not end to say.
+        if let Err(error) = std::str::from_utf8(&bytes[at..report.good_bytes as usize])
+            && error.error_len().is_some()
+        {
+            report.oddities.push(Oddity::NotUtf8((at + error.valid_up_to()) as u64));
+        }
     }
     report
 }
@@ -305,6 +318,25 @@ mod tests {
         assert_eq!((report.lists.len(), report.lists[0].rows, report.lists[0].whole), (1, 1, false), "{report:?}");
         // The half of a node is not good.
         assert_eq!((report.good_bytes, report.damage.map(|damage| damage.offset)), (text.find(",3,0,3").unwrap() as u64, Some(cut as u64)));
+    }
+
+    #[test]
+    fn what_is_no_utf_8_is_told_with_its_byte() {
+        let name = |bytes: &[u8]| {
+            let (mut text, from) = (file(), b"\"name\"");
+            // The last one is the string, those before it are of the header.
+            let at = text.windows(from.len()).rposition(|window| window == from).unwrap();
+            text.splice(at + 1..at + from.len() - 1, bytes.iter().copied());
+            (of(&text), at as u64 + 1)
+        };
+        let (report, at) = name("Gr\u{f6}\u{df}e".as_bytes());
+        assert_eq!((report.is_good(), report.oddities), (true, vec![Oddity::NotAscii(at + 2)]));
+        // A character torn in the middle, and one in Latin-1.
+        for (bytes, wrong) in [(&b"Gr\xc3\xb6\xc3"[..], 4), (b"Gr\xf6", 2)] {
+            let (report, at) = name(bytes);
+            assert_eq!((report.is_good(), report.oddities.last().cloned()), (true, Some(Oddity::NotUtf8(at + wrong))), "{bytes:?}");
+        }
+        assert!(Oddity::NotUtf8(7).to_string().starts_with("byte 7 is not UTF-8"));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! lists. A Node's columns have no place for Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8
 //! becomes `hidden`, and types of other programs are added behind V8's. What comes out has every list, in the order that DevTools reads.
 
+use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::rows::Rows;
@@ -78,10 +79,11 @@ pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Pro
     let edge_types = type_numbers(&rows.layout.edge_types, &layout.edge_types, "internal");
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
     let mut writer = Writer::with_strings(sink, layout, rows.counts, strings)?;
+    let mut ids = Ids::of(rows);
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
         let name = of_file[node.name.0 as usize];
-        writer.node(&Node { node_type: node_types[usize::from(node.node_type)], name, ..node })?;
+        ids.write(&mut writer, Node { node_type: node_types[usize::from(node.node_type)], name, ..node })?;
         ticker.tick();
     }
     let mut edges = rows.edges();

@@ -2,6 +2,7 @@
 //! out is a valid snapshot or an error, and memory is that of the strings and at most a few bytes a node.
 
 mod convert;
+mod ids;
 mod ladder;
 mod redact;
 mod small_lists;

@@ -340,3 +340,28 @@ proptest::proptest! {
         rewrites_keep_their_word(&bytes);
     }
 }
+
+/// A file whose nodes share ids: refused with the reader's own words, and with leave written with an id each, the first nodes' as they were.
+#[test]
+fn shared_ids_are_refused_at_their_byte_or_made_new() {
+    let file = String::from_utf8(heap()).unwrap();
+    let shared = file.replacen(",5,32,", ",3,32,", 1).replacen(",7,40,", ",3,40,", 1);
+    assert_ne!(file, shared);
+    let shared = shared.as_bytes();
+    let expected = Snapshot::read(shared).unwrap_err();
+    assert_eq!(&shared[expected.offset as usize..][..5], b"3,32,");
+    let mut rows = Rows::find(shared).unwrap();
+    let refused = |error: RewriteError| matches!(error, RewriteError::Damage(damage) if damage == expected);
+    assert!(refused(convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).map(drop).unwrap_err()));
+    let redaction = || Redaction { keep: Keep::default(), identifiers: Identifiers::own(), key: Key::new([7; 32]) };
+    assert!(refused(redact(&rows, redaction(), Vec::new(), &mut |_, _| ()).map(drop).unwrap_err()));
+    rows.allow_duplicate_ids();
+    let ids = |bytes: &[u8]| lists(bytes).0.into_iter().map(|(_, _, id, _)| id).collect::<Vec<_>>();
+    assert_eq!(ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0), [1, 3, 11, 13, 9]);
+    assert_eq!(ids(&redact(&rows, redaction(), Vec::new(), &mut |_, _| ()).unwrap().0), [1, 3, 11, 13, 9]);
+    // Even ones stay even.
+    let even = file.replacen(",3,24,", ",4,24,", 1).replacen(",5,32,", ",4,32,", 1);
+    let mut rows = Rows::find(even.as_bytes()).unwrap();
+    rows.allow_duplicate_ids();
+    assert_eq!(ids(&convert(&rows, Target::Same, Vec::new(), &mut |_, _| ()).unwrap().0), [1, 4, 10, 7, 9]);
+}

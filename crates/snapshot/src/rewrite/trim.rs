@@ -6,6 +6,7 @@
 //! What an object asked for retained in the original it retains in the trimmed file. It may retain more there: what other
 //! holders shared with it, where those holders were not kept. [`Trimmed`] counts what was left out.
 
+use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::analysis::{Analysis, NO_DISTANCE};
@@ -75,13 +76,14 @@ pub fn trim<W: Write>(
     };
     let mut writer = Writer::with_strings(sink, rows.layout.clone(), counts, StringsStorage::new(Hash::Mixed))?;
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
+    let mut ids = Ids::of(rows);
     let mut nodes = rows.nodes();
     for (keep, edge_count) in kept.iter().zip(&edge_counts) {
         ticker.tick();
         let Some(node) = nodes.read()? else { break };
         if *keep {
             let name = name(writer.strings(), node.name)?;
-            writer.node(&Node { name, edge_count: u64::from(*edge_count), ..node })?;
+            ids.write(&mut writer, Node { name, edge_count: u64::from(*edge_count), ..node })?;
         }
     }
     let mut edges = rows.edges();

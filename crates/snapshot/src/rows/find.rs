@@ -4,7 +4,7 @@ use super::header::{Columns, ScopeColumns, header};
 use crate::ReadError;
 use crate::meta::{CountPlaces, Header};
 use crate::names::StringId;
-use crate::reader::{Cursor, Key, check_order};
+use crate::reader::{Cursor, Key, check_order, offset_of, second_id};
 use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 use std::ops::Range;
 
@@ -36,6 +36,8 @@ pub struct Rows<'a> {
     pub(super) scope_columns: Option<ScopeColumns>,
     pub(super) ranges: [Option<Range<usize>>; Section::ALL.len()],
     pub(super) string_count: u64,
+    /// Whether nodes may share an id, for who writes the file anew.
+    pub(super) duplicate_ids: bool,
 }
 
 /// How a snapshot begins.
@@ -83,6 +85,25 @@ impl<'a> Rows<'a> {
     /// Takes a list for whole though its end is missing, so that its rows can be read up to there.
     pub(crate) fn accept_cut(&mut self, section: Section, start: usize) {
         self.ranges[section as usize] = Some(start..self.bytes.len());
+    }
+
+    /// Who writes the file anew takes nodes with the id of another, and gives all but the first new ones: larger than any, and even or odd as theirs was.
+    /// Without it such a file is refused, as reading refuses it.
+    pub fn allow_duplicate_ids(&mut self) {
+        self.duplicate_ids = true;
+    }
+
+    pub(crate) fn duplicate_ids_allowed(&self) -> bool {
+        self.duplicate_ids
+    }
+
+    /// The error of a node whose id a node before it has.
+    #[cold]
+    pub(crate) fn duplicate_id(&self, first: usize, second: usize) -> ReadError {
+        let column = self.columns.iter().position(|column| *column == Some(NodeField::Id)).unwrap_or(0);
+        let start = self.range(Section::Nodes).map_or(0, |range| range.start);
+        let [first, second] = [first, second].map(|row| offset_of(self.bytes, start, (row * self.columns.len() + column) as u64));
+        second_id(self.bytes, first, second)
     }
 
     /// Whether a list is there.

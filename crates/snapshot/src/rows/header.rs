@@ -102,6 +102,7 @@ pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
         scope_columns,
         ranges: [const { None }; Section::ALL.len()],
         string_count: 0,
+        duplicate_ids: false,
     }
 }
 

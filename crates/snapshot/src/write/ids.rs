@@ -41,6 +41,16 @@ impl IdSet {
             page => page.insert_between(low),
         }
     }
+
+    /// Whether it is there.
+    pub(super) fn contains(&self, id: u32) -> bool {
+        let low = id as u16;
+        match self.pages.get((id >> 16) as usize) {
+            Some(Page::Bits(bits)) => bits[usize::from(low / 64)] >> (low % 64) & 1 == 1,
+            Some(Page::List(list)) => list.binary_search(&low).is_ok(),
+            None => false,
+        }
+    }
 }
 
 impl Page {
@@ -86,6 +96,7 @@ mod tests {
             let (mut ours, mut theirs) = (IdSet::default(), HashSet::new());
             let (from, count, step) = run;
             for id in ids.iter().copied().chain((0..count).map(|number| from + number * step)).chain(ids.iter().copied()) {
+                prop_assert_eq!(ours.contains(id), theirs.contains(&id), "{}", id);
                 prop_assert_eq!(ours.insert(id), theirs.insert(id), "{}", id);
             }
         }

@@ -174,6 +174,11 @@ impl<W: Write> Writer<W> {
         self.output.bytes()
     }
 
+    /// Whether a node before has this id.
+    pub fn has_id(&self, id: u64) -> bool {
+        u32::try_from(id).is_ok_and(|id| self.ids.contains(id))
+    }
+
     /// The next node. Its ordinal is the number of nodes before it.
     pub fn node(&mut self, node: &Node) -> Result<(), WriteError> {
         self.row_of(Section::Nodes, self.counts.nodes)?;

@@ -34,6 +34,9 @@ pub struct Args {
     /// Write what was done as JSON; not with -o -
     #[arg(long)]
     json: bool,
+    /// Take a file in which objects have the same id: the first keeps it, the others get new ones, larger than any
+    #[arg(long)]
+    allow_duplicate_ids: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -43,7 +46,7 @@ pub struct Args {
 pub fn run(args: Args) -> Result<ExitCode> {
     may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.quiet)?;
-    let rows = source.rows()?;
+    let rows = source.rows(args.allow_duplicate_ids)?;
     let (_, target) = Target::ALL.into_iter().find(|(name, _)| *name == args.to).context("no such target")?;
     let bar = file::bar(args.quiet, "converting")?;
     let mut converted = None;
@@ -52,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bar.set_length(all);
             bar.set_position(done);
         })
-        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
+        .map_err(|error| source.not_rewritten(error))?;
         converted = Some(written);
         Ok(())
     })?;

@@ -4,6 +4,7 @@ use super::packed::Packing;
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadOptions, Snapshot};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -41,6 +42,11 @@ impl Reading {
     /// How to analyse.
     pub fn options(&self) -> Options {
         Options { threads: self.threads.into(), exact_sizes: self.exact_sizes, ..Options::default() }
+    }
+
+    /// Whether two objects may have the same id.
+    pub fn allows_duplicate_ids(&self) -> bool {
+        self.allow_duplicate_ids
     }
 
     /// Whether no progress is to be shown.
@@ -123,13 +129,26 @@ impl Source {
     }
 
     /// Finds its lists, to write them anew.
-    pub fn rows(&self) -> Result<Rows<'_>> {
-        Rows::find(self.bytes()).map_err(|damage| self.damaged(&damage))
+    pub fn rows(&self, allow_duplicate_ids: bool) -> Result<Rows<'_>> {
+        let mut rows = Rows::find(self.bytes()).map_err(|damage| self.damaged(&damage))?;
+        if allow_duplicate_ids {
+            rows.allow_duplicate_ids();
+        }
+        Ok(rows)
+    }
+
+    /// Why it was not written anew: of a damaged file, what is wrong with it.
+    pub fn not_rewritten(&self, error: RewriteError) -> anyhow::Error {
+        match error {
+            RewriteError::Damage(damage) => self.damaged(&damage),
+            other => anyhow::Error::new(other).context(format!("{}: cannot be written anew", self.path.display())),
+        }
     }
 
     fn damaged(&self, why: &dyn Display) -> anyhow::Error {
-        let path = self.path.display();
-        anyhow::anyhow!("{path}: {why}\nheaplab snapshot validate {path} says how far it is good")
+        let (path, why) = (self.path.display(), why.to_string());
+        let otherwise = if why.contains("an id that no other node has") { "; --allow-duplicate-ids takes it as it is" } else { "" };
+        anyhow::anyhow!("{path}: {why}\nheaplab snapshot validate {path} says how far it is good{otherwise}")
     }
 }
 

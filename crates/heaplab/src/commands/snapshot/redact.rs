@@ -50,6 +50,9 @@ pub struct Args {
     /// Write what was done as JSON; not with -o -
     #[arg(long)]
     json: bool,
+    /// Take a file in which objects have the same id: the first keeps it, the others get new ones, larger than any
+    #[arg(long)]
+    allow_duplicate_ids: bool,
     /// Show no progress
     #[arg(short, long)]
     quiet: bool,
@@ -70,7 +73,7 @@ enum KeepNames {
 pub fn run(args: Args) -> Result<ExitCode> {
     may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.quiet)?;
-    let rows = source.rows()?;
+    let rows = source.rows(args.allow_duplicate_ids)?;
     let mut identifiers = Identifiers::own();
     for path in &args.source {
         let text = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -96,7 +99,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bar.set_length(all);
             bar.set_position(done);
         })
-        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
+        .map_err(|error| source.not_rewritten(error))?;
         redacted = Some(done);
         Ok(())
     })?;

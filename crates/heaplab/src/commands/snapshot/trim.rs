@@ -5,7 +5,7 @@ use super::pattern::Subject;
 use super::rows::{may_write, rewritten};
 use super::table::number;
 use crate::output;
-use anyhow::{Context, Result};
+use anyhow::Result;
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::Analysis;
 use heaplab_snapshot::rewrite::{Trimming, trim};
@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     may_write(args.json, &args.file, &args.output)?;
     let source = Source::open(&args.file, args.reading.is_quiet())?;
     let snapshot = source.read(&args.reading)?;
-    let rows = source.rows()?;
+    let rows = source.rows(args.reading.allows_duplicate_ids())?;
     let spinner = args.reading.spinner("analysing".into())?;
     let analysis = Analysis::of(&snapshot, &args.reading.options());
     let mut objects = args.subject.nodes(&analysis)?;
@@ -68,7 +68,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             bar.set_length(all);
             bar.set_position(done);
         })
-        .with_context(|| format!("{}: cannot be written anew", args.file.display()))?;
+        .map_err(|error| source.not_rewritten(error))?;
         trimmed = Some(done);
         Ok(())
     })?;

@@ -20,6 +20,7 @@ mod stand_in;
 
 pub use identifiers::Identifiers;
 
+use super::ids::Ids;
 use super::ladder::is_weak_map_pair;
 use super::small_lists::{Places, Use, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
@@ -131,12 +132,13 @@ pub fn redact<W: Write>(rows: &Rows<'_>, redaction: Redaction, sink: W, progress
     };
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
     let mut writer = Writer::with_strings(sink, layout(rows), rows.counts, StringsStorage::new(Hash::Mixed))?;
+    let mut ids = Ids::of(rows);
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
         let role = roles.node[usize::from(node.node_type)];
         names.paired.meet(node.id, role, node.name);
         let name = names.of(writer.strings(), node.name, role)?;
-        writer.node(&Node { name, ..node })?;
+        ids.write(&mut writer, Node { name, ..node })?;
         ticker.tick();
     }
     let mut edges = rows.edges();
