@@ -3,7 +3,8 @@
 //! A drop is where the recorded JVM purged, after a collection that unloaded classes. HotSpot's side is
 //! heaplab-metaspace, which equals HotSpot 17 word for word on this recording (its test `recorded`).
 //!
-//! Beside them stands what no placement can go below: memory is committed in pages, and each arena has a head.
+//! Beside them stands what no placement can go below, because memory is committed in pages: the pages of the live blocks packed without a
+//! gap by one who knew at their birth which arenas would live; and what whole pages for each arena would take.
 
 use super::peers::{Elastic, Peer};
 use super::workload::{Recording, Step};
@@ -29,8 +30,15 @@ pub struct Drop {
     pub elastic_bytes: usize,
     /// Whole pages that hold live blocks, where ours placed them.
     pub touched_bytes: usize,
-    /// Whole pages that live blocks and the arenas' heads would fill without a gap: what any placement needs.
+    /// Whole pages that live blocks and the arenas' heads would fill without a gap, those of different arenas in the same pages, side by
+    /// side: what is left to whoever knows at a block's birth which arenas will live.
     pub least_bytes: usize,
+    /// The same without heads, as where they are kept elsewhere.
+    pub blocks_bytes: usize,
+    /// What the pages of `blocks_bytes` have left when the blocks are in them.
+    pub spare_bytes: usize,
+    /// Whole pages that would be filled if each arena had pages of its own, without a gap but the last page's.
+    pub own_pages_bytes: usize,
     /// Of the live arenas' committed bytes: heads and links, what is still to be bumped through, leftovers.
     pub overhead_bytes: usize,
     /// See above.
@@ -57,6 +65,9 @@ impl Drop {
             elastic_bytes: 0,
             touched_bytes: 0,
             least_bytes: (live_bytes + arenas * HEAD_BYTES).next_multiple_of(PAGE_BYTES),
+            blocks_bytes: live_bytes.next_multiple_of(PAGE_BYTES),
+            spare_bytes: live_bytes.next_multiple_of(PAGE_BYTES) - live_bytes,
+            own_pages_bytes: 0,
             overhead_bytes: 0,
             window_bytes: 0,
             leftover_bytes: 0,
@@ -130,7 +141,9 @@ pub fn at_drops(recording: &Recording) -> Result<Vec<Drop>> {
                 let born = blocks.iter().zip(&recording.blocks).enumerate();
                 let alive = born.filter(|(block, (_, (arena, _)))| ids[*arena as usize].is_some() && !freed.contains(block));
                 let touched_bytes = pages(alive.map(|(_, ((ours, _), (_, bytes)))| (*ours as usize, *bytes as usize)));
-                drops.push(Drop { elastic_bytes, hotspot_bytes, touched_bytes, ..before });
+                let arenas = live.iter().zip(&ids).filter(|(_, id)| id.is_some());
+                let own_pages_bytes = arenas.map(|(bytes, _)| (bytes + HEAD_BYTES).next_multiple_of(PAGE_BYTES)).sum();
+                drops.push(Drop { elastic_bytes, hotspot_bytes, touched_bytes, own_pages_bytes, ..before });
             }
         }
     }

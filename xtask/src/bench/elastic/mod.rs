@@ -352,9 +352,14 @@ fn committed(figures: &mut Figures) -> Result<()> {
     let tightest = drops.iter().max_by(|one, other| least_ratio(one).total_cmp(&least_ratio(other))).context("churn has drops")?;
     let pages = |bytes: usize| bytes / drops::PAGE_BYTES;
     let measured = format!(
-        "at most {worst:.3} of HotSpot's; where it is hardest the bound allows {} pages, live blocks and heads without any gap fill {}, ours are {}",
+        "at most {worst:.3} of HotSpot's; where it is hardest the bound allows {} pages; live blocks fill {} without any gap and with no heads \
+         ({} bytes of {} to spare), {} with heads; each arena in pages of its own {}; ours are {}",
         tightest.hotspot_bytes * 9 / 10 / drops::PAGE_BYTES,
+        pages(tightest.blocks_bytes),
+        tightest.spare_bytes,
+        tightest.blocks_bytes,
         pages(tightest.least_bytes),
+        pages(tightest.own_pages_bytes),
         pages(tightest.elastic_bytes)
     );
     figures.row("drops of churn", measured, "committed <= 0.9 of HotSpot aggressive's", worst <= 0.9);
