@@ -44,6 +44,29 @@ fn the_neighbouring_lines_are_taken_while_they_are_free_and_refused_when_they_ar
 }
 
 #[test]
+fn a_large_chunk_says_where_the_two_beyond_the_next_one_end() {
+    let space = space();
+    let granule = small().granule_bytes;
+    let arena = space.arena(Growth::new(&[granule / 4, 2 * granule])).unwrap();
+    // Another arena's lines below keep the first chunk from being lengthened.
+    let _below = space.arena(Growth::new(&[granule / 4])).unwrap();
+    many(&arena, 7, layout(granule, 8));
+    let (mut tops, mut top) = (Vec::new(), arena.head().current.get());
+    while top != 0 {
+        tops.push(top);
+        top = arena.chunk(top).other;
+    }
+    assert!(tops.len() >= 5, "{tops:?}");
+    for (nth, top) in tops.iter().enumerate() {
+        let chunk = arena.chunk(*top);
+        // A small chunk's link has no room for that, and a chunk behind one knows what that one is linked to.
+        let beyond = |distance: usize| tops.get(nth + distance).copied().unwrap_or(0);
+        let expected = if chunk.large.is_some() { [beyond(2), beyond(3)] } else { [0, 0] };
+        assert_eq!(chunk.older, expected, "chunk {nth} of {tops:?}");
+    }
+}
+
+#[test]
 fn alignments_up_to_a_root_and_blocks_of_no_bytes() {
     let space = space();
     let arena = space.arena(Growth::STANDARD).unwrap();

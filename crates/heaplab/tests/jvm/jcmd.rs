@@ -32,12 +32,19 @@ fn chunks(line: &str) -> Option<(String, u64)> {
 
 /// What the JVM says when it has come to rest, and what heaplab says of that moment.
 fn both(java: &[&str], arguments: [&str; 3], folder: &Path) -> (String, String) {
+    let (judge, bundle, at_rest) = at_rest(java, arguments, &["VM.metaspace"], folder);
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", &at_rest]).env("COLUMNS", "200").output().unwrap();
+    (judge, text(&report.stdout))
+}
+
+/// What the JVM says when it has come to rest, its recording, and the mark of that moment.
+fn at_rest(java: &[&str], arguments: [&str; 3], asked: &[&str], folder: &Path) -> (String, PathBuf, String) {
     let bundle = folder.join("loaders.heaplab");
     let under_way = start(&bundle, java, arguments);
     let jcmd = || {
         // It waits for the JVM as long as it takes.
-        let words = ["-J-Dsun.tools.attach.attachTimeout=600000", &under_way.jvm.to_string(), "VM.metaspace"];
-        let output = Command::new("jcmd").args(words).output().unwrap();
+        let words = ["-J-Dsun.tools.attach.attachTimeout=600000", &under_way.jvm.to_string()];
+        let output = Command::new("jcmd").args(words).args(asked).output().unwrap();
         assert!(output.status.success(), "{}", text(&output.stderr));
         text(&output.stdout)
     };
@@ -56,8 +63,7 @@ fn both(java: &[&str], arguments: [&str; 3], folder: &Path) -> (String, String) 
     let recorded = Bundle::open(&bundle).unwrap();
     recorded.verify().unwrap();
     assert!(!recorded.meta().gaps, "{:?}", recorded.meta().losses);
-    let report = heaplab().arg("report").arg(&bundle).args(["--at", &at_rest]).env("COLUMNS", "200").output().unwrap();
-    (judge, text(&report.stdout))
+    (judge, bundle, at_rest)
 }
 
 /// Every figure of the report that jcmd has too is jcmd's.
@@ -113,6 +119,39 @@ fn judged(java: &str) {
 #[test]
 fn the_report_is_what_jcmd_says() {
     judged("java");
+}
+
+/// Without compressed class pointers there is no class space: classes lie among everything else, and are told by what the log calls them.
+#[test]
+fn classes_are_as_many_as_jcmd_says_where_there_is_no_class_space() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(built) = compiled(folder.path()) else { return };
+    let java = ["java", "-XX:-UseCompressedClassPointers", "-cp", &classes(&built)];
+    let (judge, bundle, at_rest) = at_rest(&java, ["600", "10", "0"], &["VM.metaspace", "show-loaders"], folder.path());
+    let report = heaplab().arg("report").arg(&bundle).args(["--at", &at_rest, "--json"]).output().unwrap();
+    let report: serde_json::Value = serde_json::from_slice(&report.stdout).unwrap();
+    let ours = &report["metaspace"]["statistics"];
+    // "  18: CLD 0x...: instance of Loaders$Loader, 2 classes"
+    let counted = |what: &str| -> Vec<u64> {
+        let lines = judge.lines().filter(|line| line.contains("CLD 0x") && line.contains(what));
+        lines.map(|line| line.rsplit(", ").next().unwrap().split(' ').next().unwrap().parse().unwrap()).collect()
+    };
+    let loaders = ours["largest_loaders"].as_array().unwrap();
+    let of = |kind: &str| -> Vec<u64> {
+        loaders.iter().filter(|loader| loader["kind"] == kind).map(|loader| loader["classes"].as_u64().unwrap()).collect()
+    };
+    let boot: Vec<u64> = counted("\"<bootstrap>\"").into_iter().filter(|classes| *classes > 1).collect();
+    assert!(of("boot") == boot && boot.len() == 1, "{:?} {boot:?}", of("boot"));
+    let each = counted("Loaders$Loader");
+    assert!(each.len() >= 10 && of("standard").len() >= 5, "{judge}");
+    assert!(of("standard").iter().all(|classes| each.contains(classes)), "{:?} {each:?}", of("standard"));
+    // And the only space is what jcmd says of it.
+    let bytes = |field: &str| ours["non_class"][field].as_u64().unwrap();
+    let line =
+        format!("{:.2} MB reserved, {:.2} MB", bytes("reserved_bytes") as f64 / 1048576.0, bytes("committed_bytes") as f64 / 1048576.0);
+    assert!(section(&judge, "Virtual space:")[0].starts_with(&line), "{line}\n{judge}");
+    assert!(judge.contains(&format!("Total Usage - {} loaders, ", ours["loaders"])), "{judge}");
+    assert_eq!(ours["class"]["committed_bytes"], 0);
 }
 
 #[test]
