@@ -67,8 +67,8 @@ static void append_exec_line(const char *line, size_t bytes)
     if (failed(fd))
         return;
     /* Beyond the target's limit (ulimit -f) the kernel would not only refuse but send SIGXFSZ. */
-    long end = sys(SYS_lseek, fd, 0, SEEK_END, 0, 0, 0);
     long result = sys(SYS_prlimit64, 0, RLIMIT_FSIZE, 0, (long)&limit, 0, 0);
+    long end = failed(result) || limit.now == UINT64_MAX ? 0 : sys(SYS_lseek, fd, 0, SEEK_END, 0, 0, 0);
     if (!failed(end) && !failed(result) && (uint64_t)end + (64u << 10) < limit.now)
         sys(SYS_write, fd, (long)line, (long)bytes, 0, 0, 0);
     sys(SYS_close, fd, 0, 0, 0, 0, 0);

@@ -65,10 +65,15 @@ static void *boot_take(size_t alignment, size_t size)
     return boot_memory + at;
 }
 
+/* The module that a function lies in. */
 static struct range code_of(void *function)
 {
     Dl_info info;
     struct link_map *map;
+    struct found_object found;
+    /* dladdr1 looks at every symbol of the module for the nearest one */
+    if (function && find_object && !find_object(function, &found))
+        return (struct range){(uintptr_t)found.start, (uintptr_t)found.end};
     if (!function || !dladdr1(function, &info, (void **)&map, RTLD_DL_LINKMAP))
         return (struct range){0, 0};
     struct module module = {.start = (uintptr_t)info.dli_fbase};

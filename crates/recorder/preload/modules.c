@@ -211,8 +211,8 @@ static struct module *module_of(uintptr_t ip)
         slot = module_slots++;
     }
     if (!found.path[0]) {
-        long got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)found.path, sizeof found.path - 1, 0, 0);
-        found.path[failed(got) ? 0 : got] = 0;
+        identity.executable[identity.executable_bytes] = 0;
+        append_text(found.path, 0, sizeof found.path, identity.executable);
     }
     inspect(&found);
     found.live = true;

@@ -35,14 +35,14 @@ static bool is_cramped(uintptr_t sp)
 }
 
 /* From a handler's frame to the code that it interrupted, and one frame out of that; 0: the walk ends. Else how many addresses were added. */
-static uint32_t nested_beyond_signal(struct thread *t, struct registers *at, struct range *stack, uint64_t *ips)
+static uint32_t nested_beyond_signal(struct thread *t, struct registers *at, struct range *stack, uint64_t *ips, struct blocked *blocked)
 {
     struct registers from;
     struct outward out;
     uintptr_t lr;
     if (!step_signal(*at, stack->end, &from, &lr) || !nested_stack(t, from.sp, stack))
         return 0;
-    packed rule = rule_miss(from.ip, true);
+    packed rule = rule_miss(from.ip, true, blocked);
     ips[0] = from.ip + 1;
     if (rule_kind(rule) == RULE_LEAF) {
         *at = (struct registers){strip(lr), from.sp + (uintptr_t)rule_cfa_offset(rule), from.fp};
@@ -59,11 +59,12 @@ static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips
 {
     struct range stack;
     struct outward out;
+    struct blocked blocked = {.are = false};
     uint32_t count = 0;
     if (!nested_stack(t, at.sp, &stack))
         return 0;
     while (count < most) {
-        packed rule = rule_of(at.ip);
+        packed rule = rule_of(at.ip, &blocked);
         if (rule_kind(rule) == RULE_UNKNOWN)
             break;
         ips[count++] = at.ip;
@@ -72,12 +73,13 @@ static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips
                 break;
             at = out.at;
         } else {
-            uint32_t added = rule_kind(rule) == RULE_SIGNAL ? nested_beyond_signal(t, &at, &stack, ips + count) : 0;
+            uint32_t added = rule_kind(rule) == RULE_SIGNAL ? nested_beyond_signal(t, &at, &stack, ips + count, &blocked) : 0;
             if (!added)
                 break;
             count += added;
         }
     }
+    unblock(&blocked);
     return count;
 }
 

@@ -4,7 +4,7 @@
 
 #define RECORDS_CAPACITY (8u << 20)
 #define RECORDS_RESERVED_BYTES (64u << 10) /* where memory cannot be asked for as it is needed */
-#define RECORDS_CHUNK_BYTES (8u << 10)
+#define RECORDS_CHUNK_PAGES 2 /* that get memory at a time, after the first page, which holds the header too */
 
 static void refuse(uint32_t step, long error)
 {
@@ -68,9 +68,6 @@ static void *map_file(int fd, uint64_t bytes, uint64_t first_bytes, long *error)
     return failed(result) ? NULL : (void *)map;
 }
 
-/* Of the records, what gets memory at a time. */
-static uint32_t records_chunk(void) { return RECORDS_CHUNK_BYTES > recorder.page ? RECORDS_CHUNK_BYTES : recorder.page; }
-
 /* Field 22 of /proc/self/stat, behind the last ')' (the name may hold any). */
 static uint64_t start_ticks(void)
 {
@@ -91,22 +88,20 @@ static uint64_t start_ticks(void)
     return ticks;
 }
 
-/* Appends a record: head, payload_bytes of it in all, then two texts. */
+/* Appends a record: head, payload_bytes of it in all, then two texts. Signals are blocked. */
 static void record_append(struct hl_record *head, const void *payload, uint32_t payload_bytes, const void *text1, uint32_t bytes1,
                           const void *text2, uint32_t bytes2)
 {
     struct process *p = recorder.process;
-    uint64_t signals;
     uint32_t bytes = (payload_bytes + bytes1 + bytes2 + 7) & ~7u;
     head->bytes = bytes;
     head->counter = counter();
-    block_signals(&signals);
     lock(&p->records_lock);
     uint64_t used = p->file->records_used;
     uint8_t *area = (uint8_t *)p->file + p->file->records_offset;
     while (used + bytes > p->records_reserved && p->records_reserved < RECORDS_CAPACITY &&
-           populate(area + p->records_reserved, records_chunk()))
-        p->records_reserved += records_chunk();
+           populate(area + p->records_reserved, RECORDS_CHUNK_PAGES * recorder.page))
+        p->records_reserved += RECORDS_CHUNK_PAGES * recorder.page;
     if (used + bytes > p->records_reserved) {
         lose(HL_LOST_RECORDS_FULL);
     } else {
@@ -116,7 +111,6 @@ static void record_append(struct hl_record *head, const void *payload, uint32_t 
         store_release(&p->file->records_used, used + bytes);
     }
     unlock(&p->records_lock);
-    restore_signals(&signals);
 }
 
 static void record_text(uint32_t kind, const char *text, uint32_t bytes)
@@ -125,16 +119,23 @@ static void record_text(uint32_t kind, const char *text, uint32_t bytes)
     record_append(&record.head, &record, sizeof record, text, bytes, "", 0);
 }
 
-static void record_identity(void)
+/* Which program this is, with what arguments: a fork's child is what its parent was started as. */
+static struct {
+    bool known;
+    uint32_t executable_bytes, command_line_bytes;
+    char executable[4096], command_line[4096];
+} identity;
+
+static void find_identity(void)
 {
-    char text[4096];
-    long got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)text, sizeof text, 0, 0);
-    record_text(HL_RECORD_EXECUTABLE, text, failed(got) ? 0 : (uint32_t)got);
+    long got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)identity.executable, sizeof identity.executable - 1, 0, 0);
+    identity.executable_bytes = failed(got) ? 0 : (uint32_t)got;
     long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    got = failed(fd) ? 0 : sys(SYS_read, fd, (long)text, sizeof text, 0, 0, 0);
+    got = failed(fd) ? 0 : sys(SYS_read, fd, (long)identity.command_line, sizeof identity.command_line, 0, 0, 0);
     if (!failed(fd))
         sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    record_text(HL_RECORD_COMMAND_LINE, text, failed(got) ? 0 : (uint32_t)got);
+    identity.command_line_bytes = failed(got) ? 0 : (uint32_t)got;
+    identity.known = true;
 }
 
 /* Whether image pid-seq is of the process that started at `ticks`: then what begins now was exec'd over it. */
@@ -149,7 +150,7 @@ static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
     return got == (long)sizeof before && ticks && before.start_ticks == ticks;
 }
 
-/* Makes the files of a new image. False where it cannot be recorded, which is then said in the control page. */
+/* Makes the files of a new image. False where it cannot be recorded, which is then said in the control page. Signals are blocked. */
 static bool process_begin(uint32_t began)
 {
     struct process *p = recorder.process;
@@ -161,8 +162,8 @@ static bool process_begin(uint32_t began)
     uint64_t ticks = start_ticks();
     if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, ticks))
         began = HL_BEGAN_EXEC;
-    uint32_t header = recorder.page > sizeof(struct hl_process) ? recorder.page : (uint32_t)sizeof(struct hl_process);
-    struct hl_process *file = fd < 0 ? NULL : map_file(fd, header + RECORDS_CAPACITY, header + records_chunk(), &error);
+    const uint32_t header = (sizeof(struct hl_process) + 7) & ~7u;
+    struct hl_process *file = fd < 0 ? NULL : map_file(fd, recorder.page + RECORDS_CAPACITY, recorder.page, &error);
     if (!file) {
         refuse(HL_STEP_PROCESS_FILE, error);
         return false;
@@ -184,8 +185,11 @@ static bool process_begin(uint32_t began)
     file->records_capacity = RECORDS_CAPACITY;
     file->state = HL_PROCESS_RECORDING;
     p->file = file;
-    p->records_reserved = records_chunk();
-    record_identity();
+    p->records_reserved = recorder.page - header;
+    if (!identity.known)
+        find_identity();
+    record_text(HL_RECORD_EXECUTABLE, identity.executable, identity.executable_bytes);
+    record_text(HL_RECORD_COMMAND_LINE, identity.command_line, identity.command_line_bytes);
     recorder.pid = pid;
     recorder.seq = seq;
     recorder.modules_lock = 0; /* another thread of the parent may have held it at the fork */

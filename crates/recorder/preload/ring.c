@@ -28,7 +28,7 @@ static bool have_thread_key;
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
 /* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
-#define RING_BYTES_FIRST (16u << 10)
+#define RING_BYTES_FIRST (8u << 10)
 
 /* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
 #ifndef KNOWN_BITS
@@ -109,53 +109,55 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
 
 static size_t round_to_page(size_t bytes) { return (bytes + recorder.page - 1) & ~((size_t)recorder.page - 1); }
 
-/* Puts memory behind the beginnings of a new ring's parts: most processes and threads write little, and what is behind a file costs time
- * when it is given and when it is taken back. Where the kernel cannot be asked, the whole file gets its blocks at once. */
+/* Puts memory behind the beginning of a new ring: most processes and threads write little, and what is behind a file costs time
+ * when it is given and when it is taken back. The nested ring gets its own when it is needed. Where the kernel cannot be asked, the whole file
+ * gets its blocks at once. */
 static long ring_back(struct thread *t, int fd, uint8_t *area, uint64_t bytes)
 {
-    uint64_t page = recorder.page, first = round_to_page(RING_BYTES_FIRST);
+    uint64_t first = round_to_page(RING_BYTES_FIRST), data = (t->mask + 1) * 8;
+    if (first > data)
+        first = data;
     t->backed_words = t->mask + 1;
     t->nested_backed_words = t->nested_words;
-    long result = populate_now(area, 2 * page);
+    long result = populate_now(area, recorder.page + first);
     if (result == -EINVAL)
         return reserve_file(fd, bytes);
-    if (failed(result) || first >= t->backed_words * 8)
-        return failed(result) ? -ENOSPC : reserve_file(fd, bytes);
     t->backed_words = first / 8;
-    t->nested_backed_words = page / 8;
-    return populate(t->data, first) ? 0 : -ENOSPC;
+    t->nested_backed_words = 0;
+    return failed(result) ? -ENOSPC : 0;
 }
 
-/* Maps the ring's file with the first page of each data area a second time behind its end, so that no record need be split. */
+/* Maps the ring's file: the header, the data and the nested ring's data. Behind both data lies a page of the file that is never used, over which the
+ * first page of those data is mapped a second time, so that no record need be split. */
 static bool ring_map(struct thread *t, uint32_t number)
 {
     struct hl_process *file = recorder.process->file;
     uint64_t page = recorder.page, data = recorder.control->ring_bytes, nested = recorder.control->nested_bytes;
-    uint64_t bytes = page + nested + data, nested_at = page, data_at = page + nested + page, all = bytes + 2 * page;
-    uint8_t *area = map_private(all, 0);
-    int fd = area ? spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC) : -ENOMEM;
+    uint64_t data_at = page, nested_at = data_at + data + page, bytes = nested_at + nested + page;
+    uint8_t *area = NULL;
+    int fd = spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC);
     long result = fd;
-    t->data = (uint64_t *)(area + data_at);
-    t->mask = data / 8 - 1;
-    t->nested_data = (uint64_t *)(area + nested_at);
-    t->nested_words = nested / 8;
     if (fd >= 0) {
-        struct {
-            uint64_t at, from, bytes;
-        } parts[] = {{0, 0, page + nested}, {nested_at + nested, page, page}, {data_at, page + nested, data}, {data_at + data, page + nested, page}};
         result = resize_file(fd, bytes);
-        for (unsigned i = 0; i < 4 && !failed(result); i++)
-            result = sys(SYS_mmap, (long)(area + parts[i].at), (long)parts[i].bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd,
-                         (long)parts[i].from);
+        if (!failed(result))
+            result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
+        area = failed(result) ? NULL : (uint8_t *)result;
+        uint64_t parts[][2] = {{data_at + data, data_at}, {nested_at + nested, nested_at}};
+        for (unsigned i = 0; i < 2 && !failed(result); i++)
+            result = sys(SYS_mmap, (long)(area + parts[i][0]), (long)page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (long)parts[i][1]);
+        t->data = (uint64_t *)(area + data_at);
+        t->mask = data / 8 - 1;
+        t->nested_data = (uint64_t *)(area + nested_at);
+        t->nested_words = nested / 8;
         if (!failed(result)) {
-            advise_shared(area, all);
+            advise_shared(area, bytes);
             result = ring_back(t, fd, area, bytes);
         }
         sys(SYS_close, fd, 0, 0, 0, 0, 0);
     }
     if (failed(result)) {
         if (area)
-            sys(SYS_munmap, (long)area, (long)all, 0, 0, 0, 0);
+            sys(SYS_munmap, (long)area, (long)bytes, 0, 0, 0, 0);
         refuse(HL_STEP_RING_FILE, result);
         return false;
     }
@@ -165,9 +167,9 @@ static bool ring_map(struct thread *t, uint32_t number)
     ring->number = number;
     ring->pid = file->pid;
     ring->seq = file->seq;
-    ring->data_offset = page + nested;
+    ring->data_offset = data_at;
     ring->data_bytes = data;
-    ring->nested_offset = page;
+    ring->nested_offset = nested_at;
     ring->nested_bytes = nested;
     store_release(&ring->magic, HL_RING_MAGIC);
     announce();
@@ -184,7 +186,12 @@ static struct thread *thread_make(struct process *p)
     size_t at_known = (at_steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
     uint32_t known_bits = p->file->ring_count ? KNOWN_BITS : KNOWN_BITS_FIRST;
     size_t bytes = round_to_page(at_known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
-    struct thread *t = map_private(bytes, MADV_WIPEONFORK);
+    bool is_first = !p->file->ring_count;
+    struct thread *t = is_first ? recorder.first_thread : NULL;
+    if (t)
+        recorder.first_thread = NULL; /* it may be unmapped */
+    else
+        t = map_private(bytes, MADV_WIPEONFORK);
     if (!t) {
         refuse(HL_STEP_MAP, -ENOMEM);
         return NULL;
@@ -205,6 +212,8 @@ static struct thread *thread_make(struct process *p)
     t->header_trials = HEADER_TRIALS;
     t->next = p->threads;
     p->threads = t;
+    if (is_first)
+        recorder.first_thread = t;
     return t;
 }
 
@@ -254,7 +263,7 @@ static struct thread *thread_acquire(void)
     t->limit = 0;
     t->held_limit = limit_now(t);
     t->busy_frame = 0;
-    t->nested_busy = false;
+    t->nested_busy = t->nested_begun = false;
     t->late = ended;
     t->frame_count = t->check_count = 0;
     t->stack = (struct range){0, 0};
@@ -263,13 +272,6 @@ static struct thread *thread_acquire(void)
     store_relaxed(&t->ring->tid, t->tid);
     store_relaxed(&t->ring->state, HL_RING_IN_USE);
     self = t;
-    /* both rings, so that each tells by itself whose events follow */
-    uint64_t nested_tail = load_acquire(&t->ring->nested_tail);
-    if (t->nested_head + 4 <= nested_tail + t->nested_words) {
-        write_thread_record(t->nested_data + (t->nested_head & (t->nested_words - 1)), HL_THREAD_BEGIN, t->tid);
-        t->nested_head += 4;
-        store_release(&t->ring->nested_head, t->nested_head);
-    }
     if (have_thread_key)
         pthread_setspecific(thread_key, t);
     return t;
@@ -448,10 +450,13 @@ static bool back_nested(struct thread *t, uint64_t words)
     return true;
 }
 
+/* Also for the record that says whose events follow, which each ring has by itself. */
 static bool nested_has_room(const struct thread *t, uint64_t words)
 {
-    return t->nested_head + words <= load_acquire(&t->ring->nested_tail) + t->nested_words;
+    return t->nested_head + words + (t->nested_begun ? 0 : 4) <= load_acquire(&t->ring->nested_tail) + t->nested_words;
 }
+
+ALWAYS_INLINE uint64_t *nested_room(struct thread *t) { return t->nested_data + (t->nested_head & (t->nested_words - 1)); }
 
 /* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
 COLD static uint64_t *enter_nested(uint64_t words)
@@ -465,12 +470,17 @@ COLD static uint64_t *enter_nested(uint64_t words)
     }
     t->nested_busy = true;
     signal_fence();
-    if (!nested_has_room(t, words) || !back_nested(t, words)) {
+    if (!nested_has_room(t, words) || !back_nested(t, words + 4)) {
         lose(HL_LOST_NESTED_FULL);
         t->nested_busy = false;
         return NULL;
     }
-    return t->nested_data + (t->nested_head & (t->nested_words - 1));
+    if (!t->nested_begun) { /* published with the event */
+        write_thread_record(nested_room(t), HL_THREAD_BEGIN, t->tid);
+        t->nested_head += 4;
+        t->nested_begun = true;
+    }
+    return nested_room(t);
 }
 
 static void leave_nested(uint64_t words)

@@ -15,11 +15,13 @@
  * nothing would be shared: a walk from scratch takes depth + 16 frames, and the cache may grow to depth + 48 before it is
  * begun anew, or shrink to depth. So a node has at least `depth` frames, if there are so many, and who wants exactly
  * that cuts the outer ones (layout.h). */
+#include <sys/auxv.h>
 #include "arch.h"
 
 #define WALK_MORE 16
 #define KEEP_MORE 48
 #define MAIN_STACK_BYTES (120ull << 20) /* the kernel keeps this much below the main stack's top free of other mappings */
+#define MAIN_STACK_SURE (8ull << 20) /* and qemu gives it this much */
 
 struct stack_search {
     uintptr_t sp;
@@ -37,10 +39,21 @@ static bool visit_for_stack(const struct mapping *mapping, void *context)
     return false;
 }
 
+/* The upper end of the main stack, where the kernel puts the program's name last; 0 where it does not say. Reading the mappings takes longer than
+ * all else that the first event of a short process asks for. */
+static uintptr_t main_stack_end(void)
+{
+    const char *name = (const char *)getauxval(AT_EXECFN);
+    return name ? ((uintptr_t)name + strlen(name) + recorder.page) & -(uintptr_t)recorder.page : 0;
+}
+
 /* The memory that sp lies in. */
 COLD static struct range stack_around(uintptr_t sp)
 {
     struct stack_search search = {.sp = sp};
+    uintptr_t end = main_stack_end();
+    if (sp < end && end - sp <= MAIN_STACK_SURE)
+        return (struct range){end - MAIN_STACK_SURE, end};
     visit_mappings(visit_for_stack, &search);
     return search.found;
 }
@@ -141,6 +154,7 @@ struct walk {
     uint32_t kept;
     struct outward last; /* how frame kept - 1 was found; without kept frames, what ended the walk */
     bool complete, interrupted;
+    struct blocked blocked; /* until the walk ends */
 };
 
 /* How many of the first `count` checks hold. */
@@ -168,7 +182,7 @@ COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct re
             return false;
         *high = t->stack.end;
     }
-    packed rule = rule_miss(from.ip, true);
+    packed rule = rule_miss(from.ip, true, &w->blocked);
     t->steps[t->step_count++] = (struct step){.at = {from.ip + 1, from.sp, from.fp}, .rule = rule};
     *out = (struct outward){.at = {.fp = from.fp}};
     if (rule_kind(rule) == RULE_LEAF) {
@@ -192,6 +206,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     t->step_count = 0;
     w->complete = true;
     w->interrupted = false;
+    w->blocked.are = false;
     while (frames && kept[frames - 1].at.sp < at.sp)
         frames--;
     /* before the first rule is known: these loads wait for nothing, those of the walk for one another */
@@ -207,7 +222,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
             }
             frames--;
         }
-        packed rule = rule_of(at.ip);
+        packed rule = rule_of(at.ip, &w->blocked);
         if (unlikely(rule_kind(rule) == RULE_UNKNOWN)) {
             out.stopped_at = (const uintptr_t *)out.ip_slot;
             frames = 0;
@@ -234,6 +249,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     }
     w->kept = frames;
     w->last = out;
+    unblock(&w->blocked);
 }
 
 /* Notes the words from which the frame at `at` was read; the frames inside of it depend on them. */

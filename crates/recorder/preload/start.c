@@ -44,6 +44,7 @@ static void wipe_copies(void)
     if (!p->alive || p->file->pid == (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0))
         return;
     self = &nobody; /* the only thread that there is */
+    recorder.first_thread = NULL; /* not wiped either */
     memset(p, 0, sizeof *p);
 }
 
@@ -150,17 +151,14 @@ static void install_mark_signal(void)
         sigaction(number, &action, NULL);
 }
 
-/* The allocator's file is recorded whether or not a stack ever leads there: what was recorded under is told by it. */
+/* The allocator's file is recorded whether or not a stack ever leads there: what was recorded under is told by it. Signals are blocked. */
 static void record_allocator(void)
 {
     if (!in_range(next.allocator, (uintptr_t)next.malloc))
         return;
-    uint64_t signals;
-    block_signals(&signals);
     lock(&recorder.modules_lock);
     module_of((uintptr_t)next.malloc);
     unlock(&recorder.modules_lock);
-    restore_signals(&signals);
 }
 
 /* Sets up recording; false where this process is not to be recorded (or not yet: libc has no environment before its own start). */
@@ -184,10 +182,13 @@ static bool begin(void)
     if (recorder.process) {
         recorder.depth = recorder.control->stack_depth;
         have_thread_key = !pthread_key_create(&thread_key, thread_destructor);
+        uint64_t signals;
+        block_signals(&signals);
         if (process_begin(HL_BEGAN_STARTED))
             record_allocator();
         else
             recorder.cut = 1;
+        restore_signals(&signals);
         store_release(&recorder.ready, 1);
         pthread_atfork(before_fork, after_fork, forked_child);
         on_exit(exiting, NULL);

@@ -93,7 +93,7 @@ struct thread {
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
     uint64_t backed_words, nested_backed_words; /* of each ring's data, what has memory behind it: the disk may be full later */
-    bool nested_busy;
+    bool nested_busy, nested_begun; /* begun: the nested ring says whose events follow */
     bool late; /* taken after the thread's destructors had run: nobody will give it back */
     uint32_t tid;
     struct thread *next_free, *next;
@@ -144,6 +144,7 @@ struct recorder {
     uint64_t fork_counter; /* right before the fork that is going on; 0: none is */
     struct hl_control *control;
     struct process *process;
+    struct thread *first_thread; /* memory of the first ring's thread, which a forked child finds wiped and takes for its own */
     char spool[3072];
 };
 extern struct recorder recorder;

@@ -24,7 +24,8 @@ struct rule_table {
     uint64_t entries[] __attribute__((aligned(64)));
 };
 static struct rule_table *rule_table;
-static packed *rule_values;
+static uint8_t first_rule_table[sizeof(struct rule_table) + (sizeof(uint64_t) << RULES_BITS_FIRST)] __attribute__((aligned(64)));
+static packed rule_values[RULE_VALUES_MAX];
 static uint32_t rule_value_count;
 
 static bool fits(int64_t offset, unsigned bits)
@@ -67,9 +68,7 @@ static struct rule_table *rules_with_room(void)
     if (old && old->used < (size_t)1 << (63 - old->shift))
         return old;
     uint32_t bits = old ? 64 - old->shift + 1 : RULES_BITS_FIRST;
-    if (!rule_values && !(rule_values = map_private(RULE_VALUES_MAX * sizeof(packed), 0)))
-        return NULL;
-    struct rule_table *table = map_private(sizeof *table + (sizeof(uint64_t) << bits), 0);
+    struct rule_table *table = old ? map_private(sizeof *table + (sizeof(uint64_t) << bits), 0) : (struct rule_table *)first_rule_table;
     if (!table)
         return NULL;
     table->shift = 64 - bits;
@@ -78,7 +77,7 @@ static struct rule_table *rules_with_room(void)
             rule_put(table, old->entries[i]);
     store_release(&rule_table, table);
     /* Readers in the old one find what is there or nothing, and then ask for the lock. Its first page tells them its size. */
-    if (old && (sizeof *old + (sizeof(uint64_t) << (64 - old->shift))) > 2 * recorder.page)
+    if (old && old != (struct rule_table *)first_rule_table && (sizeof *old + (sizeof(uint64_t) << (64 - old->shift))) > 2 * recorder.page)
         sys(SYS_madvise, (long)old + recorder.page, (long)(sizeof(uint64_t) << (64 - old->shift)) & -(long)recorder.page, MADV_DONTNEED, 0, 0, 0);
     return table;
 }
@@ -134,21 +133,33 @@ static packed rule_work_out(uintptr_t ip, bool interrupted)
     return pack(&rule);
 }
 
-COLD static packed rule_miss(uintptr_t ip, bool interrupted)
-{
+/* Signals that a walk keeps blocked from the first rule that it has to work out until it ends: in a new process most of them are. */
+struct blocked {
     uint64_t signals;
-    block_signals(&signals);
+    bool are;
+};
+
+ALWAYS_INLINE void unblock(const struct blocked *blocked)
+{
+    if (unlikely(blocked->are))
+        restore_signals(&blocked->signals);
+}
+
+COLD static packed rule_miss(uintptr_t ip, bool interrupted, struct blocked *blocked)
+{
+    if (!blocked->are)
+        block_signals(&blocked->signals);
+    blocked->are = true;
     lock(&recorder.modules_lock);
     packed rule = rule_work_out(ip, interrupted);
     /* an interrupted place is no return address: the same ip can be both, with different rules */
     if (!interrupted && rule_kind(rule) != RULE_UNKNOWN)
         rule_insert(ip, rule);
     unlock(&recorder.modules_lock);
-    restore_signals(&signals);
     return rule;
 }
 
-ALWAYS_INLINE packed rule_of(uintptr_t ip)
+ALWAYS_INLINE packed rule_of(uintptr_t ip, struct blocked *blocked)
 {
     struct rule_table *table = load_acquire(&rule_table);
     if (likely(table)) {
@@ -161,7 +172,7 @@ ALWAYS_INLINE packed rule_of(uintptr_t ip)
                 break;
         }
     }
-    return rule_miss(ip, false);
+    return rule_miss(ip, false, blocked);
 }
 
 /* What a step outwards read, and from where: what the verified cache checks later. */
