@@ -9,7 +9,7 @@
 //! two: a round buffer was meant, and a part was added that varies ([`crate::spread`]).
 //!
 //! What has one cause is one finding ([`Group`]): the same surplus over several powers of two from one calling frame, and the sizes
-//! that vary just over powers of two at one site. All else is a finding a size.
+//! that vary just over powers of two, or over one class, at one site. All else is a finding a size.
 
 use crate::shoe_judge::Judge;
 use crate::shoe_words::ROUND_BYTES;
@@ -38,6 +38,8 @@ pub(crate) enum Group {
     Site(Site, u64),
     /// Sizes of one site that vary, nearly all just over a power of two.
     Cluster(Site),
+    /// Several sizes just over the same class (or power of two) at one site, of which each stands out.
+    Edge(Site, u64),
     /// One size, wherever it is asked for.
     Size(u64),
 }
@@ -169,13 +171,15 @@ impl Pairs {
         let mut sites = Sites::new(tables, options.site_frames);
         let clustered = self.keep_what_stands_out(tables, &mut sites, options);
         let families = self.families(tables, &mut sites, &clustered);
+        let edges = self.edges(tables, &mut sites, &clustered, &families);
         let mut groups: BTreeMap<Group, BTreeMap<u64, Vec<Share>>> = BTreeMap::new();
         for ((stack, size), pair) in &self.pairs {
             let (frame, site) = (innermost(tables, *stack), sites.of(*stack));
-            let power = self.over_power(*size).filter(|_| !clustered.contains_key(&(*stack, *size)));
-            let family = power.and_then(|(power, over)| families.of(frame, site, power, over));
             let cluster = clustered.get(&(*stack, *size)).map(|site| Group::Cluster(*site));
-            let group = cluster.or(family).unwrap_or(Group::Size(*size));
+            let family = || self.over_power(*size).and_then(|(power, over)| families.of(frame, site, power, over));
+            let edge = || self.edge(*size).map(|edge| (site, edge)).filter(|key| edges.get(key).is_some_and(|sizes| sizes.len() >= 2));
+            let edge = || edge().map(|(site, edge)| Group::Edge(site, edge));
+            let group = cluster.or_else(family).or_else(edge).unwrap_or(Group::Size(*size));
             let share = Share { stack: *stack, requested: pair.requested, at_peak: pair.tracked.at_peak(peak) };
             groups.entry(group).or_default().entry(*size).or_default().push(share);
         }
@@ -221,6 +225,26 @@ impl Pairs {
         let gone: HashSet<(StackId, u64)> = self.pairs.keys().filter(|key| by_chance(key)).copied().collect();
         self.pairs.retain(|key, _| !gone.contains(key));
         clustered
+    }
+
+    /// The sizes over each class at each site, without those of clusters and families.
+    fn edges(
+        &self,
+        tables: &Tables,
+        sites: &mut Sites<'_>,
+        clustered: &Clustered,
+        families: &Families,
+    ) -> HashMap<(Site, u64), BTreeSet<u64>> {
+        let mut edges: HashMap<(Site, u64), BTreeSet<u64>> = HashMap::new();
+        for (stack, size) in self.pairs.keys().filter(|pair| !clustered.contains_key(*pair)) {
+            let site = sites.of(*stack);
+            let family = self.over_power(*size).and_then(|(power, over)| families.of(innermost(tables, *stack), site, power, over));
+            // A site without a stack is all places whose stacks are not known.
+            if let Some(edge) = self.edge(*size).filter(|edge| *edge >= POWER_BYTES && family.is_none() && *stack != 0) {
+                edges.entry((site, edge)).or_default().insert(*size);
+            }
+        }
+        edges
     }
 
     /// The powers of two seen with each surplus, without those of clusters.

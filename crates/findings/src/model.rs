@@ -254,7 +254,7 @@ pub enum Cause {
         /// Bytes of it.
         bytes: u64,
     },
-    /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just over them.
+    /// Round sizes and a part that varies: nearly all that a site asks for thereabouts lies just over them, or several sizes that stand out there do.
     RoundPlusVarying {
         /// The round sizes, smallest first.
         round_sizes: Vec<u64>,

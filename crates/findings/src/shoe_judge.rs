@@ -122,7 +122,12 @@ fn cause(group: Group, rows: &[ShoeSize]) -> Option<Cause> {
             let least_bytes = rows.iter().map(surplus).min().unwrap_or(0);
             Cause::RoundPlusVarying { round_sizes, least_bytes, most_bytes: rows.iter().map(surplus).max().unwrap_or(0) }
         }
-        Group::Size(_) => alone(first.request, first.free_request),
+        Group::Edge(_, edge) if rows.len() > 1 => {
+            let over = |row: &ShoeSize| row.request.saturating_sub(edge);
+            let least_bytes = rows.iter().map(over).min().unwrap_or(0);
+            Cause::RoundPlusVarying { round_sizes: vec![edge], least_bytes, most_bytes: rows.iter().map(over).max().unwrap_or(0) }
+        }
+        Group::Edge(..) | Group::Size(_) => alone(first.request, first.free_request),
     })
 }
 

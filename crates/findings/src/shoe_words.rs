@@ -86,7 +86,7 @@ fn what(shoe: &Clownshoe) -> String {
             count(first.free_request.saturating_sub(*end)),
         ),
         Cause::RoundPlusVarying { most_bytes, .. } => format!(
-            "Nearly all that is asked for here around {free} lies just over it ({}): a round size and a part that varies, it seems. If the round part can be {} shorter, \
+            "Several sizes are asked for here just over {free} ({}): a round size and a part that varies, it seems. If the round part can be {} shorter, \
              let {free} hold both; {anyway}",
             asked(shoe),
             plural(*most_bytes, "byte"),

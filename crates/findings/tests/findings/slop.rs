@@ -188,6 +188,26 @@ fn a_fixed_size_is_found_beside_sizes_that_vary() {
 }
 
 #[test]
+fn sizes_over_one_edge_at_one_site_are_one_finding() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "handle", "xmalloc"]);
+    let other = program.stack(&["main", "load", "allocate"]);
+    let mut objects = Vec::new();
+    for turn in 0..2000 {
+        objects.push(program.malloc(stack, 1 + (turn * 37) % 3000));
+        objects.extend([4104, 4112, 4128].map(|size| program.malloc(stack, size)));
+        objects.push(program.malloc(other, 4104));
+    }
+    objects.into_iter().for_each(|object| program.free(object));
+    let (_, findings) = program.findings(Options::default());
+    let found: Vec<_> = shoes(&findings).iter().map(|shoe| (sizes(shoe), shoe.cause.clone())).collect();
+    let varying = Cause::RoundPlusVarying { round_sizes: vec![4096], least_bytes: 8, most_bytes: 32 };
+    assert_eq!(found, [(vec![4104, 4112, 4128], varying), (vec![4104], Cause::RoundPlusConstant { round: 4096, bytes: 8 })]);
+    let count: u64 = findings.findings.iter().filter(|finding| finding.kind == Kind::Clownshoes).map(|finding| finding.count).sum();
+    assert_eq!(count, 8000, "each request in one of them");
+}
+
+#[test]
 fn surpluses_of_two_sites_are_two_findings() {
     let mut program = Program::new();
     // Two through one frame of the language's, and 4,104 beside the pool's blocks by chance.
@@ -224,7 +244,7 @@ fn a_part_that_varies_over_a_round_size_is_one_finding() {
     assert_eq!((shoe.size_count, cluster.count, cluster.confidence.level), (14, 700, Level::Low));
     insta::assert_snapshot!(format!("{}\n{}", cluster.title, cluster.advice), @r#"
     700 requests lie 1 to 14 bytes over 4,096
-    Nearly all that is asked for here around 4,096 lies just over it (4,097; 4,098; 4,099; 4,100 bytes and 10 more sizes): a round size and a part that varies, it seems. If the round part can be 14 bytes shorter, let 4,096 hold both; where it cannot, all 5,120 are paid for: use them. On jemalloc 5.3.1 a request is 4,097 -> 5,120 (1,023), say; it would save 695 KiB at the peak, 695 KiB over the run. Measured on the allocator recorded under, its slop is 11.3 KiB over the run.
+    Several sizes are asked for here just over 4,096 (4,097; 4,098; 4,099; 4,100 bytes and 10 more sizes): a round size and a part that varies, it seems. If the round part can be 14 bytes shorter, let 4,096 hold both; where it cannot, all 5,120 are paid for: use them. On jemalloc 5.3.1 a request is 4,097 -> 5,120 (1,023), say; it would save 695 KiB at the peak, 695 KiB over the run. Measured on the allocator recorded under, its slop is 11.3 KiB over the run.
     "#);
 }
 
