@@ -28,7 +28,7 @@ static bool have_thread_key;
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
 /* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
-#define RING_BYTES_FIRST (8u << 10)
+#define RING_BYTES_FIRST (4u << 10)
 
 /* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
 #ifndef KNOWN_BITS
