@@ -34,8 +34,6 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
 /// Time between two lookings for ends, new files and clock readings.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
-/// Listing the spool takes at most one part in this many of the drainer's time: it holds a file for each process that there was.
-const LISTING_PART: u32 = 10;
 /// Signals after which the recording ends although the target does not.
 const PATIENCE: u32 = 3;
 
@@ -192,7 +190,6 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         obstacle: None,
         program: PathBuf::new(),
         announced: 0,
-        next_listing: Instant::now(),
         waiting_told: false,
         stop_told: false,
         refused_told: 0,
@@ -217,8 +214,6 @@ struct Session<'a> {
     obstacle: Option<Obstacle>,
     program: PathBuf,
     announced: u64,
-    /// Not before then is the folder listed for new files; housekeeping does so anyway.
-    next_listing: Instant,
     waiting_told: bool,
     stop_told: bool,
     refused_told: u32,
@@ -311,11 +306,10 @@ impl Session<'_> {
         if self.stopped.is_some() {
             return Ok(0);
         }
-        let (announced, now) = (self.control.announced(), Instant::now());
-        if announced != self.announced && now >= self.next_listing {
+        let announced = self.control.announced();
+        if announced != self.announced {
             self.announced = announced;
             self.drainer.discover()?;
-            self.next_listing = now + now.elapsed() * LISTING_PART;
         }
         self.drainer.turn()
     }
