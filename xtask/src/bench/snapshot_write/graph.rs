@@ -2,7 +2,7 @@
 //!
 //! The graph has the proportions of the JSON-heavy snapshot of the facts (6.0 M nodes, 20 M edges, 457 MB): half of the nodes strings of their own, references
 //! by 4,000 property names and by index, targets half near and half anywhere. Objects are known to the generator by addresses as a heap with pages has them:
-//! pages of 256 KB in no order, on them objects of 16 to 112 bytes one behind the other, and a page's end unused; regular ones would flatter a table that is found by address. As in a runtime with interned
+//! pages of 256 KB in no order, on them objects of 16 to 112 bytes one behind the other, and a page's end unused, because regular ones might flatter a table that is found by address. As in a runtime with interned
 //! names the embedder remembers the numbers of property and class names; contents of strings are looked up each time.
 
 use crate::bench::bounds::Bounds;
