@@ -2,7 +2,9 @@
  * is cut short. See layout.h for what it holds. */
 #include "arch.h"
 
-#define RECORDS_CAPACITY (8u << 20)
+#ifndef RECORDS_CAPACITY
+#define RECORDS_CAPACITY (8u << 20) /* besides the page with the header */
+#endif
 #define RECORDS_RESERVED_BYTES (64u << 10) /* where memory cannot be asked for as it is needed */
 #define RECORDS_CHUNK_PAGES 2 /* that get memory at a time, after the first page, which holds the header too */
 
@@ -99,7 +101,7 @@ static void record_append(struct hl_record *head, const void *payload, uint32_t 
     lock(&p->records_lock);
     uint64_t used = p->file->records_used;
     uint8_t *area = (uint8_t *)p->file + p->file->records_offset;
-    while (used + bytes > p->records_reserved && p->records_reserved < RECORDS_CAPACITY &&
+    while (used + bytes > p->records_reserved && p->records_reserved < p->file->records_capacity &&
            populate(area + p->records_reserved, RECORDS_CHUNK_PAGES * recorder.page))
         p->records_reserved += RECORDS_CHUNK_PAGES * recorder.page;
     if (used + bytes > p->records_reserved) {
@@ -182,7 +184,7 @@ static bool process_begin(uint32_t began)
     file->cut_counter = UINT64_MAX;
     file->page_bytes = recorder.page;
     file->records_offset = header;
-    file->records_capacity = RECORDS_CAPACITY;
+    file->records_capacity = recorder.page + RECORDS_CAPACITY - header; /* all of the file: memory is given by pages of it */
     file->state = HL_PROCESS_RECORDING;
     p->file = file;
     p->records_reserved = recorder.page - header;

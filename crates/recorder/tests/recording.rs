@@ -479,6 +479,24 @@ fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machi
     assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
 }
 
+/// Modules beyond what there is room for are counted, and what came before them is whole: readers take no more than the header says there is.
+#[test]
+fn records_that_are_full_end_with_a_whole_one() {
+    let machine = crate::machine::own();
+    let mut d = Drainer::with_preload(Options::default(), &machine.object(&["-DRECORDS_CAPACITY=(8u<<10)"]));
+    let folder = d.folder.path().to_path_buf();
+    let program = machine.compile(&folder, "stacks.c", "stacks", &["-rdynamic"]);
+    let library = machine.compile(&folder, "plugin.c", "plugin.so", &["-shared", "-fPIC"]);
+    let copies: Vec<_> = (0..80).map(|copy| folder.join(format!("{copy}.so"))).collect();
+    for copy in &copies {
+        std::fs::copy(&library, copy).unwrap();
+    }
+    let mut child = drainer::start(recorded(machine, &d, &program).args(&copies).stdout(std::process::Stdio::null()));
+    assert!(d.drain_until_exit(&mut child).success());
+    let image = &d.finish()[0];
+    assert!(image.lost[LOST_RECORDS_FULL] > 0 && image.modules.len() > 20, "{} modules, lost {:?}", image.modules.len(), image.lost);
+}
+
 /// A function that nobody calls is as a rule one whose call was lost.
 #[test]
 fn the_preload_object_compiles_without_a_warning() {

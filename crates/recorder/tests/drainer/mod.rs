@@ -392,7 +392,9 @@ fn read_header(map: &Mapped, image: &mut Image) {
 
 fn read_records(map: &Mapped, image: &mut Image) {
     let h: &ProcessHeader = map.at(0);
-    let (mut at, end) = (h.records_offset as usize, (h.records_offset + h.records_used.load(Acquire)) as usize);
+    let (mut at, used) = (h.records_offset as usize, h.records_used.load(Acquire));
+    assert!(used <= h.records_capacity, "{used} bytes of records: who reads them takes no more than {}", h.records_capacity);
+    let end = at + used as usize;
     while at < end {
         let record: Record = *map.at(at);
         let text = |offset: usize, bytes: u32| map.bytes(at + offset, bytes as usize).to_vec();
@@ -409,8 +411,10 @@ fn read_records(map: &Mapped, image: &mut Image) {
             }
             RECORD_MODULE_UNLOADED => {
                 let head: Unloaded = *map.at(at);
-                let module = image.modules.iter_mut().find(|m| m.head.index == head.index).unwrap();
-                module.unloaded = Some(head.head.counter);
+                let module = image.modules.iter_mut().find(|m| m.head.index == head.index);
+                // There was no room for a larger record, and then for this one.
+                assert!(module.is_some() || h.lost[LOST_RECORDS_FULL].load(Relaxed) > 0, "module {}", head.index);
+                module.into_iter().for_each(|module| module.unloaded = Some(head.head.counter));
             }
             kind => panic!("record kind {kind}"),
         }
