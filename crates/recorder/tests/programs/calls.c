@@ -1,14 +1,20 @@
 /* Every function once, with sizes that nothing else asks for, and system calls, which pass through the recorder too. Prints what it was
  * given: "name address usable". */
 #define _GNU_SOURCE
+#include <dlfcn.h>
 #include <errno.h>
 #include <malloc.h>
+#include <spawn.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* As a program asks that uses it where there is one. */
+extern int pidfd_spawn(int *, const char *, const posix_spawn_file_actions_t *, const posix_spawnattr_t *, char *const *, char *const *)
+    __attribute__((weak));
 
 static char out[65536];
 static size_t used;
@@ -64,6 +70,8 @@ int main(void)
         return 8;
     if (syscall(SYS_execveat, -1, "no-such-program", words, words + 1, 0) != -1) /* an emulator has an errno of its own */
         return 9;
+    if (!pidfd_spawn != !dlvsym(dlopen("libc.so.6", RTLD_NOW), "pidfd_spawn", "GLIBC_2.39"))
+        return 10;
     fwrite(out, 1, used, stdout);
     return 0;
 }
