@@ -19,6 +19,9 @@ use std::process::ExitCode;
 /// # Errors
 /// There is none of that name, it is several, or it cannot be walked.
 pub fn heap(name: &str) -> Result<Heap> {
+    if name.trim().is_empty() {
+        misasked!("--on: no heap is named; for example --on elastic");
+    }
     let heaps = heaps::parse_list(name).map_err(|error| crate::output::Misasked(format!("--on: {error:#}")))?;
     let [heap] = &heaps[..] else {
         misasked!("--on: a heap snapshot is of one heap, and {name} names {}", heaps.len());
@@ -159,6 +162,7 @@ mod tests {
             ("bump", "does not tell where"),
             ("elastic,metaspace:jdk17", "names 2"),
             ("elastik", "there is no heap"),
+            ("", "for example --on elastic"),
         ] {
             let error = heap(name).unwrap_err().to_string();
             assert!(error.starts_with("--on: ") && error.contains(expected), "{name}: {error}");
