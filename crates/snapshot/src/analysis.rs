@@ -256,7 +256,7 @@ fn sizes(snapshot: &Snapshot, names: &Names, attachment: &Attachment, exact: boo
         if graph.node_type(owner) != NodeType::Synthetic && owner != graph.root() {
             let moved = sizes.get(node);
             sizes.set(node, 0, exact);
-            sizes.set(owner, sizes.get(owner) + moved, exact);
+            sizes.set(owner, sizes.get(owner).saturating_add(moved), exact);
         }
     }
     pool.give(owners);
