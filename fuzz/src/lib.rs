@@ -14,6 +14,7 @@ pub mod metaspace;
 pub mod old_metaspace_log;
 pub mod program;
 pub mod snapshot;
+pub mod snapshot_header;
 pub mod snapshot_lists;
 pub mod snapshot_rewrite;
 pub mod spool;

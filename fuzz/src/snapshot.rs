@@ -20,6 +20,10 @@ pub fn run(data: &[u8]) {
     let graph = &snapshot.graph;
     let total: u64 = graph.nodes().map(|node| analysis.self_size(node)).sum();
     assert_eq!(analysis.retained_size(graph.root()), total);
+    // With sizes as they are, where DevTools keeps 32 bits of each: an input may have sizes up to 2^64.
+    let exact = Analysis::of(&snapshot, &Options { exact_sizes: true, ..Options::default() });
+    let total = graph.nodes().fold(0u64, |sum, node| sum.saturating_add(exact.self_size(node)));
+    assert!(exact.retained_size(graph.root()) == total || total == u64::MAX);
     let backward = Retainers::of(graph);
     for node in graph.nodes().take(50) {
         analysis.name(node);
