@@ -26,7 +26,9 @@ was equal is equal. Names of properties are kept only where they are
 identifiers of source code that is in the file or given, or the runtime's own:
 a map keyed by e-mail addresses has secrets for names. --keep names keeps those
 too. Addresses of scripts and pages never stay, unless a property is called so
-and --keep names was asked for. Sizes, ids, indices, lines and columns stay.")]
+and --keep names was asked for. Sizes, ids, indices, lines and columns stay,
+and numbers of up to six digits where the runtime names references of its own
+by them (slots). A string of the program with the same digits is replaced.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -10,7 +10,8 @@
 //!
 //! Names of types that V8 does not have are those of another program, and are numbered.
 //!
-//! What stays: indices of elements (a map keyed by small numbers keeps them), sizes, ids, lines and columns.
+//! What stays: indices of elements (a map keyed by small numbers keeps them), numbers of up to six digits that the runtime calls its own references
+//! (V8 counts slots so: the heap's shape needs them, and no text of the program is ever such a name), sizes, ids, lines and columns.
 
 mod evidence;
 mod identifiers;
@@ -99,11 +100,19 @@ enum Role {
     Class,
     /// What somebody called a function or a script.
     Code,
-    /// What the runtime called something of its own.
+    /// What the runtime called an object of its own.
     System,
+    /// What the runtime called a reference of its own: often the number of a slot, "17" or "17 / what lies there".
+    Slot,
 }
 
-const ROLES: usize = 5;
+impl Role {
+    fn is_runtimes(self) -> bool {
+        matches!(self, Role::System | Role::Slot)
+    }
+}
+
+const ROLES: usize = 6;
 const UNDECIDED: StringId = StringId(u32::MAX);
 /// Node types whose name is what they hold.
 const CONTENT_TYPES: [&str; 7] = ["string", "concatenated string", "sliced string", "number", "symbol", "bigint", "regexp"];
@@ -188,7 +197,7 @@ impl Roles {
             _ => Role::Content,
         });
         let edge = layout.edge_types.iter().map(|name| match name.as_str() {
-            name if SYSTEM_EDGES.contains(&name) => Role::System,
+            name if SYSTEM_EDGES.contains(&name) => Role::Slot,
             name if EDGE_TYPES.contains(&name) => Role::Name,
             _ => Role::Content,
         });
@@ -234,7 +243,7 @@ impl Names<'_> {
             return Ok(());
         }
         match role {
-            Role::System if is_weak_map_pair(original) => self.weak_map_pair(original),
+            role if role.is_runtimes() && is_weak_map_pair(original) => self.weak_map_pair(original),
             Role::Content => Ok(self.stand_ins.of(original, &mut self.text)?),
             _ if memchr::memmem::find(original, b" / ").is_some() => self.parts(original, role),
             Role::System if original.starts_with(b"<") || original.starts_with(b"Detached <") => self.tag(original),
@@ -243,8 +252,8 @@ impl Names<'_> {
     }
 
     fn may_stay(&self, name: &[u8], role: Role) -> bool {
-        let number = role == Role::System && !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit);
-        let builtin = matches!(role, Role::Code | Role::System) && is_builtin(name);
+        let number = role == Role::Slot && is_slot_number(name);
+        let builtin = (role == Role::Code || role.is_runtimes()) && is_builtin(name);
         match self.keep {
             Keep::Names if role == Role::Name => true,
             Keep::Names if role == Role::Class && !is_address(name) => true,
@@ -255,13 +264,14 @@ impl Names<'_> {
         }
     }
 
-    /// "system / Context / f", "Window / https://...": part by part.
+    /// "system / Context / f", "Window / https://...", "17 / DeoptimizationEntry_Eager": part by part. Only the first can be the number of a slot.
     fn parts(&mut self, original: &[u8], role: Role) -> Result<(), RewriteError> {
         let mut rest = original;
         loop {
             let end = memchr::memmem::find(rest, b" / ");
             let part = &rest[..end.unwrap_or(rest.len())];
-            if self.may_stay(part, role) {
+            let is_first = rest.len() == original.len();
+            if self.may_stay(part, role) && (is_first || !is_slot_number(part)) {
                 self.text.extend_from_slice(part);
             } else {
                 self.stand_ins.of(part, &mut self.text)?;
@@ -312,6 +322,11 @@ impl Names<'_> {
         self.text.push(b'>');
         Ok(())
     }
+}
+
+/// The number of a slot, as V8 names its own references: at most six digits, so that no telephone number passes for one.
+fn is_slot_number(name: &[u8]) -> bool {
+    !name.is_empty() && name.len() <= 6 && name.iter().all(u8::is_ascii_digit)
 }
 
 /// "(ArrayConcat builtin)", "ArrayConcat (builtin)": V8's own code.

@@ -53,7 +53,7 @@ fn contents_go_and_the_shape_stays() {
 
 #[test]
 fn names_that_readers_compute_with_keep_their_form() {
-    let decide = |text: &str| {
+    let decide_as = |text: &str, role: Role| {
         let mut strings = StringsStorage::new(Hash::Mixed);
         strings.intern(text).unwrap();
         let identifiers = Identifiers::own();
@@ -69,9 +69,10 @@ fn names_that_readers_compute_with_keep_their_form() {
             text: Vec::new(),
         };
         let mut new = StringsStorage::new(Hash::Mixed);
-        let id = names.of(&mut new, StringId(0), Role::System).unwrap();
+        let id = names.of(&mut new, StringId(0), role).unwrap();
         String::from_utf8_lossy(new.bytes_of(id)).into_owned()
     };
+    let decide = |text: &str| decide_as(text, Role::System);
     assert_eq!(decide("system / Context"), "system / Context");
     let window = decide("Window / https://bank.example/alice");
     assert!(window.starts_with("Window / ") && !window.contains("alice") && window.len() == 35, "{window}");
@@ -79,8 +80,14 @@ fn names_that_readers_compute_with_keep_their_form() {
     assert!(div.starts_with("<div ") && div.ends_with('>') && !div.contains("alice") && div.len() == 16, "{div}");
     assert!(!decide("<x-alice>").contains("alice"));
     assert_eq!(decide("(ArrayConcat builtin)"), "(ArrayConcat builtin)");
-    assert_eq!(decide("123456"), "123456");
-    assert_ne!(decide("4915112345678"), "4915112345678");
+    for slot in ["123456", "17 / Map"] {
+        assert_eq!(decide_as(slot, Role::Slot), slot);
+    }
+    for role in [Role::Content, Role::Name, Role::Class, Role::Code, Role::System] {
+        assert!(!decide_as("123456", role).contains("123456") && !decide_as("123456 / Map", role).contains("123456"), "{role:?}");
+    }
+    assert!(!decide_as("17 / 123456", Role::Slot).contains("123456"));
+    assert_ne!(decide_as("4915112345678", Role::Slot), "4915112345678");
     let phone = decide("1 / part of key (Map @1) -> value (Map @2) 4915112345678 pair in WeakMap (table @3)");
     assert!(!phone.contains("49151"), "{phone}");
     let pair = "7 / part of key (system / Map @11) -> value (Array @12) pair in WeakMap (table @13)";
@@ -277,6 +284,8 @@ struct NamesUsed {
     of_properties: HashSet<String>,
     /// Of objects, closures, code (3, 5, 4) and functions.
     of_classes: HashSet<String>,
+    /// Of internal and weak references (3, 6), whatever is to be kept.
+    of_slots: HashSet<String>,
 }
 
 impl NamesUsed {
@@ -292,8 +301,10 @@ impl NamesUsed {
         }
         let mut edges = rows.edges();
         while let Some(edge) = edges.read().unwrap() {
-            if let (0 | 2 | 5, EdgeName::Text(name)) = (edge.edge_type, edge.name) {
-                used.of_properties.insert(texts[name.0 as usize].clone());
+            match (edge.edge_type, edge.name) {
+                (0 | 2 | 5, EdgeName::Text(name)) => drop(used.of_properties.insert(texts[name.0 as usize].clone())),
+                (3 | 6, EdgeName::Text(name)) => drop(used.of_slots.insert(texts[name.0 as usize].clone())),
+                _ => {}
             }
         }
         // Function and script of the one trace function: see `made`.
@@ -327,15 +338,20 @@ proptest! {
         let new = redacted(&bytes, keep, &["function allowed() {}"]);
         let originals: HashSet<String> = strings(&bytes).into_iter().collect();
         let own = Identifiers::own();
-        let asked = if keep == Keep::Names { NamesUsed::of(&bytes) } else { NamesUsed::default() };
+        let used = NamesUsed::of(&bytes);
+        // Numbers stay where the runtime counts slots by them, which tells nothing of the program: up to six
+        // digits survive where an internal or weak reference of the original is called so, whole or before " / ", and nowhere else.
+        let slots = used.of_slots.clone();
+        let asked = if keep == Keep::Names { used } else { NamesUsed::default() };
         for text in strings(&new) {
             // Tags and the parts of "Window / ..." are kept or not one by one.
-            let part = |part: &str| {
+            let part = |(place, part): (usize, &str)| {
                 let digits = part.len() <= 6 && part.bytes().all(|byte| byte.is_ascii_digit());
+                let slot = part.is_empty() || (digits && place == 0 && slots.contains(&text));
                 let tag = part.strip_prefix('<').and_then(|part| part.strip_suffix('>')).is_some_and(|tag| HTML_TAGS.contains(&tag));
-                digits || tag || own.contains(part.as_bytes()) || (keep == Keep::Identifiers && part == "allowed")
+                slot || tag || own.contains(part.as_bytes()) || (keep == Keep::Identifiers && part == "allowed")
             };
-            let allowed = text.split(" / ").all(part) || asked.of_properties.contains(&text) || asked.may_keep_class(&text);
+            let allowed = text.split(" / ").enumerate().all(part) || asked.of_properties.contains(&text) || asked.may_keep_class(&text);
             prop_assert!(allowed || !originals.contains(&text), "{:?} survived", text);
         }
         let survived = NamesUsed::of(&new).of_properties;
