@@ -243,10 +243,9 @@ fn beside_heaptrack(ways: &[Way], rows: &[Repetition]) {
         let cost = |row: &Repetition, place| row.added(place, |used| used.cpu_s, |run| run.all);
         let values: Vec<f64> = rows.iter().map(|row| cost(row, place) / cost(row, peer)).collect();
         if let Some(ratio) = hodges_lehmann(&values, 0.95) {
-            println!(
-                "heaplab, depth {depth}, against heaptrack, all processes: {:.2} times ({:.2} to {:.2})",
-                ratio.value, ratio.low, ratio.high
-            );
+            let Estimate { value, low, high } = ratio;
+            let judged = judged(&ratio, 1.0);
+            println!("heaplab, depth {depth}, in times of heaptrack, all processes: {value:.2} ({low:.2} to {high:.2}){judged}");
         }
     }
 }

@@ -28,7 +28,8 @@ a map keyed by e-mail addresses has secrets for names. --keep names keeps those
 too. Addresses of scripts and pages never stay, unless a property is called so
 and --keep names was asked for. Sizes, ids, indices, lines and columns stay,
 and numbers of up to six digits where the runtime names references of its own
-by them (slots). A string of the program with the same digits is replaced.")]
+by them (V8's slots). A string of the program with the same digits is replaced;
+a writer other than V8 may call internal references by digits that mean more.")]
 pub struct Args {
     /// The snapshot
     #[arg(value_name = "FILE")]

@@ -11,7 +11,7 @@
 //! Names of types that V8 does not have are those of another program, and are numbered.
 //!
 //! What stays: indices of elements (a map keyed by small numbers keeps them), numbers of up to six digits that the runtime calls its own references
-//! (V8 counts slots so: the heap's shape needs them, and no text of the program is ever such a name), sizes, ids, lines and columns.
+//! (V8 counts slots so: the heap's shape needs them, and no text of the program is ever such a name in its files; another writer's may be), sizes, ids, lines and columns.
 
 mod evidence;
 mod identifiers;
