@@ -9,7 +9,8 @@ use heaplab_snapshot::validate::validate;
 use heaplab_snapshot::{ReadOptions, Snapshot};
 
 /// Lists for a header of seven node fields, and of as many others as find their numbers in them.
-const LISTS: &[u8] = b",\"nodes\":[9,0,1,0,1,0,0,3,1,3,16,0,0,0],\"edges\":[2,1,7],\"trace_function_infos\":[],\"trace_tree\":[],\"samples\":[],\
+const LISTS: &[u8] =
+    b",\"nodes\":[9,0,1,0,1,0,0,3,1,3,16,0,0,0],\"edges\":[2,1,7],\"trace_function_infos\":[],\"trace_tree\":[],\"samples\":[],\
 \"locations\":[7,5,1,2],\"strings\":[\"\",\"Session\"]}";
 
 /// One input.
