@@ -25,3 +25,7 @@ print("ties", repr(float(stats.wilcoxon(ties, zero_method="wilcox", method="asym
 p = [0.01, 0.04, 0.03, 0.005, 0.8, 0.05]
 print("bh", [float(v) for v in stats.false_discovery_control(p, method="bh")])
 print("bootstrap", [float(v) for v in stats.bootstrap((large,), np.median, n_resamples=20000, method="percentile", rng=1).confidence_interval])
+others = generator(60, 0.0, 4)
+def quartiles(first, second, axis=-1):
+    return np.quantile(first, 0.25, axis=axis) - np.quantile(second, 0.25, axis=axis)
+print("quartiles", float(quartiles(large, others)), [float(v) for v in stats.bootstrap((large, others), quartiles, n_resamples=20000, method="percentile", rng=1).confidence_interval])

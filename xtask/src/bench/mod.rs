@@ -23,6 +23,7 @@ mod readers;
 mod reading;
 mod recorder;
 mod recorder_starts;
+mod recorder_table;
 mod release;
 mod replay;
 mod report;
