@@ -327,6 +327,24 @@ fn files_are_written_anew_and_nothing_changes_but_what_was_asked_for() {
 }
 
 #[test]
+fn what_a_conversion_loses_is_said_and_counted() {
+    let (files, path) = Files::with("chromium-dom");
+    let new = files.path("new.heapsnapshot");
+    let convert = |to: &str| heaplab(&["convert"], &path, &["--to", to, "-o", new.to_str().unwrap(), "--json"]);
+    let output = convert("node12");
+    let lost = &json(&output)["lost"];
+    let said = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+    let states = json(&heaplab(&["query"], &path, &["where type = \"native\" and class ~ \"Detached *\" | group detached", "--json"]));
+    assert!(lost["detached"].as_u64().unwrap() > 0 && states["found"] == 1, "{lost}");
+    assert!(said.contains(&format!("the state `detached` of {} nodes", lost["detached"])), "{said}");
+    assert!(said.contains(" scopes of scripts") && said.ends_with("--help says what that changes"), "{said}");
+    let found = |query: &str| json(&heaplab(&["query"], &new, &[query, "--json"]))["found"].as_u64().unwrap();
+    assert_eq!((found("where type = \"object shape\""), found("where detached = 1")), (0, 0));
+    let output = convert("same");
+    assert!(output.stderr.is_empty() && json(&output)["lost"]["types"] == serde_json::json!({}), "{output:?}");
+}
+
+#[test]
 fn a_trimmed_file_answers_about_what_is_left() {
     let (files, path) = Files::with("node20-names");
     let trimmed = files.path("trimmed.heapsnapshot");

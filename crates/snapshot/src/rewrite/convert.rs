@@ -1,14 +1,18 @@
 //! `convert`: the same heap in other columns, types or line ends.
 //!
 //! Readers differ: some ask for `trace_node_id`, some for `detachedness`, line tools want a row a line, and a file that another program wrote may lack
-//! lists. A Node's columns have no place for Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name changes as little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8
-//! becomes `hidden`, and types of other programs are added behind V8's. What comes out has every list, in the order that DevTools reads.
+//! lists. A Node's columns have no place for Chromium's scopes and scripts' nodes; all other targets keep them. What a target does not name changes as
+//! little as it can: a column that is gone is dropped, one that is new is 0, a node type of a later V8 becomes `hidden`, and types of other programs
+//! are added behind V8's. What comes out has every list, in the order that DevTools reads.
+//!
+//! So a reader answers about the new file as it would about the old one without what had no place ([`Lost`]), and about all else as before:
+//! `tests/conversions.rs` asks DevTools.
 
 use super::ids::Ids;
 use super::small_lists::{Places, copy_small_lists};
 use super::{FileStrings, Progress, RewriteError, Ticker};
 use crate::rows::Rows;
-use crate::write::{EdgeName, Layout, NODE_TYPES, Node, Rows as LineEnds, Writer, Written};
+use crate::write::{EdgeName, Layout, NODE_TYPES, Node, NodeField, Rows as LineEnds, Writer, Written};
 use std::io::Write;
 
 /// What to make of a file.
@@ -64,6 +68,15 @@ impl Target {
     }
 }
 
+/// What came of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Converted {
+    /// The new file.
+    pub written: Written,
+    /// What of the old one it has not.
+    pub lost: Lost,
+}
+
 /// Type numbers of the file -> of the target.
 fn type_numbers(from: &[String], to: &[String], otherwise: &str) -> Vec<u8> {
     let number = |name: &str| to.iter().position(|known| known == name);
@@ -71,11 +84,113 @@ fn type_numbers(from: &[String], to: &[String], otherwise: &str) -> Vec<u8> {
     from.iter().map(|name| number(name).unwrap_or(otherwise) as u8).collect()
 }
 
-/// Writes the file anew.
-pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Progress<'_>) -> Result<(W, Written), RewriteError> {
+/// What of a file has no place in the columns and types of its target; all zero and empty where nothing is lost.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Lost {
+    /// Nodes that are hidden now: what their types were called, and how many. DevTools counts what is hidden with its only owner, or in `(system)`.
+    pub hidden: Vec<(String, u64)>,
+    /// Nodes of which the file said that they are attached.
+    pub attached: u64,
+    /// Nodes of which the file said that they are detached: the new one has no class `Detached <div>`, but one more `<div>`.
+    pub detached: u64,
+    /// Native nodes that only their name calls detached, in a file that has no column for it: readers of one that has look there.
+    pub detached_by_name: u64,
+    /// Nodes that said where they were allocated.
+    pub allocated: u64,
+    /// Scopes of scripts.
+    pub scopes: u64,
+    /// Variables of those scopes.
+    pub scope_variables: u64,
+    /// Uses of those variables.
+    pub scope_uses: u64,
+    /// Locations that named the node of their script; its number stays.
+    pub script_objects: u64,
+    /// Bytes outside of the heap that belong to no node: the total is less by so many.
+    pub extra_native_bytes: u64,
+    /// Columns and lists that are not known here, by name.
+    pub unknown: Vec<String>,
+}
+
+impl Lost {
+    /// Whether all of the file is in the new one.
+    pub fn is_nothing(&self) -> bool {
+        *self == Lost::default()
+    }
+
+    /// What is lost beside nodes' types and columns, which are counted as the nodes pass.
+    fn beside_nodes(rows: &Rows<'_>, layout: &Layout) -> Result<Lost, RewriteError> {
+        let mut lost = Lost { unknown: rows.unknown.clone(), ..Lost::default() };
+        if layout.extra_native_bytes.is_none() {
+            lost.extra_native_bytes = rows.layout.extra_native_bytes.unwrap_or(0);
+        }
+        if rows.layout.scopes && !layout.scopes {
+            let mut scopes = rows.scopes();
+            while let Some(scope) = scopes.read()? {
+                lost.scopes += 1;
+                lost.scope_variables = lost.scope_variables.saturating_add(scope.context_vars);
+                lost.scope_uses = lost.scope_uses.saturating_add(scope.uses);
+            }
+        }
+        if rows.layout.script_objects && !layout.script_objects {
+            let mut locations = rows.locations();
+            while locations.read()?.is_some() {
+                lost.script_objects += 1;
+            }
+        }
+        Ok(lost)
+    }
+}
+
+/// Counts what nodes lose.
+struct Losses {
+    lost: Lost,
+    /// Nodes of each type of the file.
+    of_type: [u64; 256],
+    /// Columns that are gone.
+    without_detachedness: bool,
+    without_trace_nodes: bool,
+    /// The number of native nodes where their names alone say that they are detached.
+    named: Option<u8>,
+}
+
+impl Losses {
+    fn of(rows: &Rows<'_>, layout: &Layout) -> Result<Losses, RewriteError> {
+        let had = |field| rows.layout.node_fields.contains(&field);
+        let has = |field| layout.node_fields.contains(&field);
+        let is_new = has(NodeField::Detachedness) && !had(NodeField::Detachedness);
+        Ok(Losses {
+            lost: Lost::beside_nodes(rows, layout)?,
+            of_type: [0; 256],
+            without_detachedness: !has(NodeField::Detachedness),
+            without_trace_nodes: !has(NodeField::TraceNodeId),
+            named: if is_new { rows.layout.node_type("native") } else { None },
+        })
+    }
+
+    #[inline]
+    fn count(&mut self, node: &Node, name: impl FnOnce() -> bool) {
+        self.of_type[usize::from(node.node_type)] += 1;
+        self.lost.attached += u64::from(self.without_detachedness && node.detachedness == 1);
+        self.lost.detached += u64::from(self.without_detachedness && node.detachedness == 2);
+        self.lost.allocated += u64::from(self.without_trace_nodes && node.trace_node_id != 0);
+        self.lost.detached_by_name += u64::from(self.named == Some(node.node_type) && name());
+    }
+
+    /// All of it, where the types of the file have these names in the target.
+    fn all(mut self, from: &[String], to: &[String]) -> Lost {
+        let hidden = from.iter().zip(self.of_type).filter(|(name, count)| *count > 0 && !to.contains(name));
+        self.lost.hidden = hidden.map(|(name, count)| (name.clone(), count)).collect();
+        self.lost
+    }
+}
+
+/// Writes the file anew, and says what of it is not there any more.
+pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Progress<'_>) -> Result<(W, Converted), RewriteError> {
     let FileStrings { strings, of_file } = FileStrings::read(rows)?;
     let layout = target.layout(rows);
+    let mut losses = Losses::of(rows, &layout)?;
     let node_types = type_numbers(&rows.layout.node_types, &layout.node_types, "hidden");
+    let node_type_names = layout.node_types.clone();
     let edge_types = type_numbers(&rows.layout.edge_types, &layout.edge_types, "internal");
     let mut ticker = Ticker::new(progress, rows.counts.nodes + rows.counts.edges);
     let mut writer = Writer::with_strings(sink, layout, rows.counts, strings)?;
@@ -83,6 +198,7 @@ pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Pro
     let mut nodes = rows.nodes();
     while let Some(node) = nodes.read()? {
         let name = of_file[node.name.0 as usize];
+        losses.count(&node, || writer.strings().bytes_of(name).starts_with(b"Detached "));
         ids.write(&mut writer, Node { node_type: node_types[usize::from(node.node_type)], name, ..node })?;
         ticker.tick();
     }
@@ -97,5 +213,6 @@ pub fn convert<W: Write>(rows: &Rows<'_>, target: Target, sink: W, progress: Pro
     }
     let places = Places { copies: 1, of: |node, _| Some(node) };
     copy_small_lists(rows, &mut writer, |_, name, _| Ok(of_file[name.0 as usize]), places)?;
-    Ok(writer.finish()?)
+    let (sink, written) = writer.finish()?;
+    Ok((sink, Converted { written, lost: losses.all(&rows.layout.node_types, &node_type_names) }))
 }

@@ -8,7 +8,7 @@ mod redact;
 mod small_lists;
 mod trim;
 
-pub use convert::{Target, convert};
+pub use convert::{Converted, Lost, Target, convert};
 pub use ladder::{Ladder, ladder};
 pub use redact::{Identifiers, Keep, Key, Redacted, Redaction, redact};
 pub use trim::{Trimmed, Trimming, trim};

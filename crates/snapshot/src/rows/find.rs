@@ -36,6 +36,8 @@ pub struct Rows<'a> {
     pub(super) scope_columns: Option<ScopeColumns>,
     pub(super) ranges: [Option<Range<usize>>; Section::ALL.len()],
     pub(super) string_count: u64,
+    /// Columns and lists that are not known here, by name.
+    pub(crate) unknown: Vec<String>,
     /// Whether nodes may share an id, for who writes the file anew.
     pub(super) duplicate_ids: bool,
 }
@@ -111,6 +113,15 @@ impl<'a> Rows<'a> {
         self.ranges[section as usize].is_some()
     }
 
+    /// Remembers the key at the cursor as one that is not known here, unless its list is empty.
+    fn pass_unknown(&mut self, mut cursor: Cursor<'_>) {
+        let Ok(key) = cursor.string("a key in quotes") else { return };
+        let is_empty = cursor.take(b':') && cursor.take(b'[') && cursor.take(b']');
+        if !is_empty {
+            self.unknown.push(String::from_utf8_lossy(key).into_owned());
+        }
+    }
+
     /// Takes every name for one that is there, because the strings are not.
     pub(crate) fn trust_names(&mut self) {
         self.string_count = u64::from(u32::MAX);
@@ -169,7 +180,11 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), ReadErro
             cursor.expect(b'}', "a comma and the next key, or `}`")?;
             break;
         }
-        let Some(key) = Key::read(&mut cursor, last.is_none())? else { continue };
+        let before = cursor;
+        let Some(key) = Key::read(&mut cursor, last.is_none())? else {
+            located.rows.iter_mut().for_each(|rows| rows.pass_unknown(before));
+            continue;
+        };
         let functions = head.as_ref().is_some_and(|(header, _)| header.trace_function_count > 0);
         check_order(bytes, &key, last, functions)?;
         last = Some(key.place);
@@ -182,6 +197,7 @@ fn locate<'a>(bytes: &'a [u8], located: &mut Located<'a>) -> Result<(), ReadErro
         let Some(rows) = located.rows.as_mut() else { continue };
         // Scopes whose fields are not known are passed like any other list that nobody knows.
         if section.is_of_scopes() && rows.scope_columns.is_none() {
+            rows.pass_unknown(before);
             cursor.skip()?;
             continue;
         }

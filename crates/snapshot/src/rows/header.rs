@@ -9,6 +9,10 @@ use crate::write::{Counts, Layout, NodeField, Rows as LineEnds, Section};
 /// More columns than any file has.
 pub(super) const COLUMNS_MAX: usize = FIELDS_MAX;
 
+const SCOPE_FIELDS: [&str; 5] = ["script_node_index", "scope_id", "depth", "scope_context_vars_count", "scope_uses_count"];
+const SCOPE_VARIABLE_FIELDS: [&str; 1] = ["name"];
+const SCOPE_USE_FIELDS: [&str; 2] = ["declaring_scope_id", "slot_index"];
+
 /// Where known fields stand in the rows of a list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Columns<const N: usize> {
@@ -53,11 +57,10 @@ pub(crate) struct ScopeColumns {
 
 impl ScopeColumns {
     fn of(meta: &Meta) -> Option<ScopeColumns> {
-        let scope = ["script_node_index", "scope_id", "depth", "scope_context_vars_count", "scope_uses_count"];
         Some(ScopeColumns {
-            scope: Columns::of(&meta.scope_fields, scope)?,
-            variable: Columns::of(&meta.scope_context_var_fields, ["name"])?,
-            use_of: Columns::of(&meta.scope_use_fields, ["declaring_scope_id", "slot_index"])?,
+            scope: Columns::of(&meta.scope_fields, SCOPE_FIELDS)?,
+            variable: Columns::of(&meta.scope_context_var_fields, SCOPE_VARIABLE_FIELDS)?,
+            use_of: Columns::of(&meta.scope_use_fields, SCOPE_USE_FIELDS)?,
         })
     }
 }
@@ -102,8 +105,32 @@ pub(crate) fn rows<'a>(bytes: &'a [u8], header: &Header) -> Rows<'a> {
         scope_columns,
         ranges: [const { None }; Section::ALL.len()],
         string_count: 0,
+        unknown: unknown_fields(meta),
         duplicate_ids: false,
     }
+}
+
+/// Columns that are not known here, by their lists and names. Lists of scopes of which a column is missing are not known themselves.
+fn unknown_fields(meta: &Meta) -> Vec<String> {
+    let node_fields = NodeField::ALL.map(NodeField::name);
+    let location_fields = [&LOCATION_FIELDS[..], &["script_object_index"]].concat();
+    let scopes_known = ScopeColumns::of(meta).is_some();
+    let lists: [(Section, &[String], &[&str]); 9] = [
+        (Section::Nodes, &meta.node_fields, &node_fields),
+        (Section::Edges, &meta.edge_fields, &["type", "name_or_index", "to_node"]),
+        (Section::TraceFunctionInfos, &meta.trace_function_info_fields, &TRACE_FUNCTION_FIELDS),
+        (Section::TraceTree, &meta.trace_node_fields, &TRACE_NODE_FIELDS),
+        (Section::Samples, &meta.sample_fields, &SAMPLE_FIELDS),
+        (Section::Locations, &meta.location_fields, &location_fields),
+        (Section::Scopes, &meta.scope_fields, &SCOPE_FIELDS),
+        (Section::ScopeContextVars, &meta.scope_context_var_fields, &SCOPE_VARIABLE_FIELDS),
+        (Section::ScopeUses, &meta.scope_use_fields, &SCOPE_USE_FIELDS),
+    ];
+    let unknown = |(section, fields, known): (Section, &[String], &[&str])| -> Vec<String> {
+        let fields = fields.iter().filter(|field| !known.contains(&field.as_str()));
+        fields.map(|field| format!("{}.{field}", section.key())).collect()
+    };
+    lists.into_iter().filter(|(section, ..)| scopes_known || !section.is_of_scopes()).flat_map(unknown).collect()
 }
 
 /// Which edge types have an index for a name.
