@@ -344,6 +344,26 @@ fn what_a_conversion_loses_is_said_and_counted() {
     assert!(output.stderr.is_empty() && json(&output)["lost"]["types"] == serde_json::json!({}), "{output:?}");
 }
 
+/// The first rows are those of all rows sorted, whatever they are sorted by.
+#[test]
+fn a_query_gives_the_first_rows_in_order() {
+    let (_files, path) = Files::with("node20-names");
+    let rows = |query: String| json(&heaplab(&["query"], &path, &[&query, "--json"]))["rows"].as_array().unwrap().clone();
+    let sorts = ["name asc", "name desc", "class asc", "type desc", "retained desc", "distance asc"];
+    let groups = ["group name, class | sort name asc", "group name, class | sort class desc", "group type, name | sort retained desc"];
+    for query in sorts.iter().map(|sort| format!("sort {sort}")).chain(groups.map(String::from)) {
+        let (query, words) = (format!("where shallow > 500 | {query}"), query.split(' ').rev().collect::<Vec<_>>());
+        let (all, first) = (rows(query.clone()), rows(format!("{query} | top 25")));
+        assert_eq!(all[..25], first, "{query}");
+        let key = |row: &Value| {
+            let value = row.get(words[1]).or_else(|| row.get(format!("{}_bytes", words[1]))).unwrap();
+            (value.as_i64(), value.as_str().map(String::from))
+        };
+        let sorted = |two: &[Value]| if words[0] == "asc" { key(&two[0]) <= key(&two[1]) } else { key(&two[0]) >= key(&two[1]) };
+        assert!(all.windows(2).all(sorted) && all.len() > 50, "{query}: {} rows", all.len());
+    }
+}
+
 #[test]
 fn a_trimmed_file_answers_about_what_is_left() {
     let (files, path) = Files::with("node20-names");

@@ -5,6 +5,7 @@
 
 mod allocation;
 mod attachment;
+mod by_name;
 mod classes;
 mod concatenated;
 mod dominators;
@@ -12,6 +13,7 @@ mod duplicates;
 mod ephemerons;
 mod essential;
 mod filters;
+mod name_sources;
 mod names;
 mod owners;
 mod reach;

@@ -91,6 +91,11 @@ impl<'s, 'a> Names<'s, 'a> {
         self.strings.len()
     }
 
+    /// How many there are with those added.
+    pub fn len(&self) -> usize {
+        self.strings.len() + self.added.len()
+    }
+
     /// The string in WTF-8.
     pub fn bytes(&self, id: StringId) -> Cow<'_, [u8]> {
         match (id as usize).checked_sub(self.strings.len()) {

@@ -44,12 +44,12 @@ pub(crate) struct Shapes {
     objects: u32,
 }
 
-fn mix(hash: u64, value: u32) -> u64 {
+pub(super) fn mix(hash: u64, value: u32) -> u64 {
     (hash.rotate_left(23) ^ u64::from(value)).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }
 
 /// The names of an object's properties, in order.
-fn properties(graph: &Graph, node: Node) -> impl Iterator<Item = StringId> {
+pub(super) fn properties(graph: &Graph, node: Node) -> impl Iterator<Item = StringId> {
     let edges = graph.edges(node);
     let edges = edges.start as usize..edges.end as usize;
     let types = graph.edge_types[edges.clone()].iter();

@@ -5,11 +5,10 @@ use crate::commands::snapshot::expression::Value;
 use crate::commands::snapshot::summary::name;
 use heaplab_snapshot::Node;
 use heaplab_snapshot::analysis::{Analysis, SameNames};
-use std::cmp::Ordering;
 use std::collections::HashMap;
 
 /// A field of a row.
-#[derive(Clone, Debug, PartialEq, PartialOrd)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Cell {
     /// A number.
     Number(i64),
@@ -44,6 +43,7 @@ enum Rows {
 }
 
 /// Its keys are those of any of its objects, and are made when they are asked for.
+#[derive(Default)]
 struct Group {
     nodes: Vec<Node>,
     retained_bytes: u64,
@@ -58,12 +58,6 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         answer.rows = if plan.group.is_empty() { Rows::Objects(nodes) } else { Rows::Groups(answer.grouped(nodes)) };
         answer.found = answer.len();
         answer.sort();
-        if let Some(top) = plan.top {
-            match &mut answer.rows {
-                Rows::Objects(nodes) => nodes.truncate(top),
-                Rows::Groups(groups) => groups.truncate(top),
-            }
-        }
         answer
     }
 
@@ -166,25 +160,62 @@ impl<'q, 's, 'a> Answer<'q, 's, 'a> {
         groups
     }
 
+    /// Sorts the rows and keeps those that are asked for.
     fn sort(&mut self) {
+        let most = self.plan.top.unwrap_or(usize::MAX).min(self.len());
         // Without a wish: objects in the order of the file, groups by what they retain.
         let grouped = matches!(self.rows, Rows::Groups(_));
-        let Some((field, descending)) = self.plan.sort.or(grouped.then_some((Field::Retained, true))) else { return };
-        let order = |first: &Cell, second: &Cell| {
-            let order = first.partial_cmp(second).unwrap_or(Ordering::Equal);
-            if descending { order.reverse() } else { order }
+        let order = match self.plan.sort.or(grouped.then_some((Field::Retained, true))) {
+            Some((field, descending)) => self.first(field, descending, most),
+            None => (0..most as u32).collect(),
         };
-        match std::mem::replace(&mut self.rows, Rows::Objects(Vec::new())) {
-            Rows::Objects(nodes) => {
-                let mut keyed: Vec<(Cell, Node)> = nodes.into_iter().map(|node| (self.of_node(node, field), node)).collect();
-                keyed.sort_by(|(first, _), (second, _)| order(first, second));
-                self.rows = Rows::Objects(keyed.into_iter().map(|(_, node)| node).collect());
-            }
+        match &mut self.rows {
+            Rows::Objects(nodes) => *nodes = order.into_iter().map(|row| nodes[row as usize]).collect(),
             Rows::Groups(groups) => {
-                let mut keyed: Vec<(Cell, Group)> = groups.into_iter().map(|group| (self.of_group(&group, field), group)).collect();
-                keyed.sort_by(|(first, _), (second, _)| order(first, second));
-                self.rows = Rows::Groups(keyed.into_iter().map(|(_, group)| group).collect());
+                let take = |row: u32| std::mem::take(&mut groups[row as usize]);
+                *groups = order.into_iter().map(take).collect();
             }
+        }
+    }
+
+    /// So many rows as come first, equal ones in the order in which they are. Names are not made for it ([`Analysis::first_by_name`]), and other texts have
+    /// a rank.
+    fn first(&self, field: Field, descending: bool, most: usize) -> Vec<u32> {
+        if field == Field::Name {
+            return match &self.rows {
+                Rows::Objects(nodes) => self.analysis.first_by_name(nodes, most, descending),
+                Rows::Groups(groups) => {
+                    let heads: Vec<Node> = groups.iter().map(|group| group.nodes[0]).collect();
+                    self.analysis.first_by_name(&heads, most, descending)
+                }
+            };
+        }
+        let mut keys = Keys::of(self);
+        let mut keyed: Vec<(i64, u32)> = (0..self.len()).map(|row| (self.key(row, field, &mut keys), row as u32)).collect();
+        if field.is_text() {
+            let ranks = keys.ranks(field);
+            keyed.iter_mut().for_each(|(key, _)| *key = ranks[*key as usize]);
+        }
+        if descending {
+            keyed.iter_mut().for_each(|(key, _)| *key = !*key);
+        }
+        if most < keyed.len() {
+            keyed.select_nth_unstable(most);
+            keyed.truncate(most);
+        }
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, row)| row).collect()
+    }
+
+    /// A number for a row's field; see [`Keys`] for texts.
+    fn key(&self, row: usize, field: Field, keys: &mut Keys<'_, 'q, 's, 'a>) -> i64 {
+        match &self.rows {
+            Rows::Objects(nodes) => keys.of_node(nodes[row], field),
+            Rows::Groups(groups) if self.plan.group.contains(&field) => keys.of_node(groups[row].nodes[0], field),
+            Rows::Groups(groups) => match self.of_group(&groups[row], field) {
+                Cell::Number(number) => number,
+                Cell::Text(_) => 0,
+            },
         }
     }
 }
@@ -203,6 +234,19 @@ impl<'k, 'q, 's, 'a> Keys<'k, 'q, 's, 'a> {
         let mut first: HashMap<&str, i64> = HashMap::new();
         let classes = (0..).zip(&answer.class_names).map(|(class, name)| *first.entry(name).or_insert(class)).collect();
         Keys { answer, names: SameNames::new(answer.analysis), classes, types: Vec::new() }
+    }
+
+    /// The order of a field's texts, by their numbers.
+    fn ranks(&self, field: Field) -> Vec<i64> {
+        let texts: Vec<&str> = match field {
+            Field::Class => self.answer.class_names.iter().map(String::as_str).collect(),
+            _ => self.types.clone(),
+        };
+        let mut order: Vec<usize> = (0..texts.len()).collect();
+        order.sort_by_key(|number| texts[*number]);
+        let mut ranks = vec![0; texts.len()];
+        (0..).zip(order).for_each(|(rank, number)| ranks[number] = rank);
+        ranks
     }
 
     fn of_node(&mut self, node: Node, field: Field) -> i64 {

@@ -1,0 +1,97 @@
+//! Nodes in the order of their names.
+//!
+//! Most who ask want the first few of millions. So the first few are all that is kept: a name is made once for each source of names, held against the last
+//! of those, and forgotten; what came too late comes too late whenever it comes again, because those that are kept only get better. Who wants
+//! all gets a rank for each name, and nodes are sorted by those.
+
+use super::Analysis;
+use super::name_sources::{Source, Sources};
+use super::same_names::SameNames;
+use crate::columns::Bits;
+use crate::graph::Node;
+use crate::strings::to_text;
+use hashbrown::HashSet;
+use std::borrow::Cow;
+use std::cmp::{Ordering, Reverse};
+use std::collections::BinaryHeap;
+
+impl Analysis<'_, '_> {
+    /// So many `places` in `nodes` as come `first` by name ([`Analysis::name`], by characters), those of the same name in the order of `nodes`.
+    pub fn first_by_name(&self, nodes: &[Node], first: usize, descending: bool) -> Vec<u32> {
+        match (first, descending) {
+            (first, _) if first >= nodes.len() => self.all_by_name(nodes, descending),
+            (first, false) => self.few_by_name(nodes, first, |name| name),
+            (first, true) => self.few_by_name(nodes, first, Reverse),
+        }
+    }
+
+    /// `key` gives names their order.
+    fn few_by_name<'n, K: Ord>(&'n self, nodes: &[Node], first: usize, key: impl Fn(Cow<'n, str>) -> K) -> Vec<u32> {
+        let mut late = Late::new(self);
+        let mut kept: BinaryHeap<(K, u32, Source)> = BinaryHeap::new();
+        for (place, node) in (0..).zip(nodes) {
+            let source = late.sources.of_node(*node);
+            if late.is(source) {
+                continue;
+            }
+            let name = key(to_text(late.sources.name(source)));
+            let full = kept.len() == first;
+            if full && kept.peek().is_none_or(|last| (&name, place) > (&last.0, last.1)) {
+                late.set(source);
+                continue;
+            }
+            if full && let Some((_, _, source)) = kept.pop() {
+                late.set(source);
+            }
+            kept.push((name, place, source));
+        }
+        kept.into_sorted_vec().into_iter().map(|(_, place, _)| place).collect()
+    }
+
+    fn all_by_name(&self, nodes: &[Node], descending: bool) -> Vec<u32> {
+        let mut same = SameNames::new(self);
+        let numbers: Vec<u32> = nodes.iter().map(|node| same.number(*node)).collect();
+        let names: Vec<Cow<str>> = same.names().map(to_text).collect();
+        let mut order: Vec<u32> = (0..names.len() as u32).collect();
+        order.sort_unstable_by_key(|number| &names[*number as usize]);
+        // Names that differ in what is not Unicode are shown alike, and are one.
+        let (mut ranks, mut rank) = (vec![0u32; names.len()], 0);
+        for (at, number) in order.iter().enumerate() {
+            let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
+            rank += u32::from(before.is_some_and(|before| before.cmp(&names[*number as usize]) != Ordering::Equal));
+            ranks[*number as usize] = rank;
+        }
+        let key = |number: u32| if descending { rank - ranks[number as usize] } else { ranks[number as usize] };
+        let mut keyed: Vec<(u32, u32)> = numbers.into_iter().map(key).zip(0..).collect();
+        keyed.sort_unstable();
+        keyed.into_iter().map(|(_, place)| place).collect()
+    }
+}
+
+/// Sources whose names come behind all that are kept.
+struct Late<'n, 's, 'a> {
+    sources: Sources<'n, 's, 'a>,
+    strings: Bits,
+    others: HashSet<Source>,
+}
+
+impl<'n, 's, 'a> Late<'n, 's, 'a> {
+    fn new(analysis: &'n Analysis<'s, 'a>) -> Self {
+        Late { sources: Sources::new(analysis), strings: Bits::sparse(analysis.names.len()), others: HashSet::new() }
+    }
+
+    #[inline]
+    fn is(&self, source: Source) -> bool {
+        match source {
+            Source::String(id) => self.strings.get(id),
+            other => self.others.contains(&other),
+        }
+    }
+
+    fn set(&mut self, source: Source) {
+        match source {
+            Source::String(id) => self.strings.set(id),
+            other => drop(self.others.insert(other)),
+        }
+    }
+}
