@@ -181,7 +181,10 @@ impl ControlFacts {
         }
         let version = u32_at(offset_of!(Control, version));
         if version != layout::VERSION {
-            return Err(format!("its layout has version {version}; this heaplab reads version {}", layout::VERSION));
+            let ours = layout::VERSION;
+            return Err(format!(
+                "its layout has version {version}; this heaplab reads version {ours}: finish it with the heaplab that wrote it"
+            ));
         }
         let end = u64_at(offset_of!(Control, end_counter));
         let refused = u32_at(offset_of!(Control, refused));
@@ -221,5 +224,12 @@ mod tests {
     fn what_is_no_page_is_refused() {
         assert!(ControlFacts::parse(b"").is_err());
         assert!(ControlFacts::parse(&[0; 4096]).is_err());
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 0 };
+        drop(ControlPage::create(folder.path(), settings).unwrap());
+        let mut page = std::fs::read(folder.path().join(CONTROL_FILE)).unwrap();
+        page[offset_of!(Control, version)] -= 1;
+        let error = ControlFacts::parse(&page).unwrap_err();
+        assert!(error.starts_with("its layout has version 2; this heaplab reads version 3: finish it with the heaplab"), "{error}");
     }
 }

@@ -4,9 +4,10 @@
 //! or when something has waited a while, and not at every turn. That makes blocks large and the drainer cheap.
 
 use crate::clock;
-use crate::discover;
+use crate::discover::{self, Arrivals};
+use crate::image::Image;
 use crate::proc_fs::{self, Memory};
-use crate::ring::{self, Change, Parsed, Part, Ring};
+use crate::ring::{self, Change, Parsed, Part, ProcessFile, Ring};
 use crate::session;
 use crate::spool::block::RingId;
 use crate::spool::note::{How, Note};
@@ -14,7 +15,8 @@ use crate::spool::reader::Index;
 use crate::spool::record::Encoder;
 use crate::spool::writer::SpoolWriter;
 use hashbrown::HashMap;
-use std::collections::{BTreeMap, HashSet};
+use rustix::fs::FallocateFlags;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -30,6 +32,8 @@ const FILL_PART: u64 = 8;
 const COPY_WORDS: usize = 512;
 /// Longest that a record waits in a ring.
 const WAIT_MAX: Duration = Duration::from_millis(100);
+/// Bytes of a first ring that are left in its process's file, which stays until the recording is finished.
+const LEFT_BYTES: u64 = 64 << 10;
 /// Live bytes are estimated from one address in this many.
 const LIVE_SAMPLE: u64 = 64;
 
@@ -62,10 +66,10 @@ impl TrackedRing {
 
 #[derive(Debug)]
 struct Tracked {
-    file: File,
+    file: ProcessFile,
     start_ticks: u64,
     rings: Vec<TrackedRing>,
-    /// Number of the next ring file to open.
+    /// Number of the next ring to open.
     next_ring: u32,
     /// The number of rings that it states is not to be believed.
     is_misled: bool,
@@ -76,12 +80,18 @@ struct Tracked {
 }
 
 impl Tracked {
-    /// Opens the rings that the image has made since; gives what went wrong. `count` stands where the program can write: a ring that is not there
+    fn new(file: ProcessFile, start_ticks: u64) -> Tracked {
+        Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false }
+    }
+
+    /// Opens the rings that the image has made since; gives what went wrong. Their number stands where the program can write: a ring that is not there
     /// shows that it is not true, and from then on the folder is asked, so that no thread waits for ever for a ring that nobody empties.
-    fn open_rings(&mut self, spool: &Path, key: (u32, u32), count: u32) -> Vec<String> {
-        let mut losses = Vec::new();
+    fn open_rings(&mut self, spool: &Path, key: (u32, u32)) -> Vec<String> {
+        let (mut losses, count) = (Vec::new(), self.file.ring_count().min(discover::RINGS_MAX));
         while self.next_ring < count && !self.is_misled {
-            match Ring::open(&discover::ring_path(spool, key, self.next_ring)) {
+            let (path, at) = discover::ring_place(spool, key, self.next_ring);
+            let opened = if self.next_ring == 0 { self.file.first_ring() } else { Ring::open(&path, at) };
+            match opened {
                 Ok(None) => return losses,
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     let (pid, seq) = key;
@@ -99,11 +109,18 @@ impl Tracked {
         let numbers = if self.is_misled { discover::ring_numbers(spool, key).unwrap_or_default() } else { Vec::new() };
         for number in numbers.into_iter().filter(|number| *number >= self.next_ring).collect::<Vec<u32>>() {
             if self.rings.iter().all(|ring| ring.id.ring != number) && !self.unread.contains(&number) {
-                let opened = Ring::open(&discover::ring_path(spool, key, number));
+                let (path, at) = discover::ring_place(spool, key, number);
+                let opened = Ring::open(&path, at);
                 losses.extend(self.follow(spool, key, number, opened));
             }
         }
         losses
+    }
+
+    /// Why it stopped recording, the first time that this is seen.
+    fn newly_cut(&mut self) -> Option<u32> {
+        let cut = self.file.cut();
+        cut.filter(|_| !std::mem::replace(&mut self.cut, true))
     }
 
     /// The ring is emptied from now on, or said not to be.
@@ -117,8 +134,27 @@ impl Tracked {
             }
             Err(error) => {
                 self.unread.push(number);
-                Some(format!("the ring {} cannot be read: {error}", discover::ring_path(spool, (pid, seq), number).display()))
+                Some(format!("the ring {} cannot be read: {error}", discover::ring_place(spool, (pid, seq), number).0.display()))
             }
+        }
+    }
+
+    /// Gives the disk back what the rings took, which are empty and will stay so.
+    fn remove_rings(&self, spool: &Path, key: (u32, u32)) {
+        let of_others = self.rings.iter().map(|ring| ring.id.ring).filter(|ring| *ring >= self.next_ring.max(1));
+        for number in (1..self.next_ring).chain(of_others) {
+            let _ = fs::remove_file(discover::ring_place(spool, key, number).0);
+        }
+        let Some(TrackedRing { ring, .. }) = self.rings.iter().find(|ring| ring.id.ring == 0) else { return };
+        let used = |part| (ring.position(part).saturating_mul(8)).min(ring.data(part).1);
+        if used(Part::Main) + used(Part::Nested) <= LEFT_BYTES {
+            return;
+        }
+        // A hole and not a shorter file: a child of vfork may write on for its parent.
+        let Ok(file) = File::options().write(true).open(discover::process_path(spool, key)) else { return };
+        for part in [Part::Main, Part::Nested] {
+            let (offset, bytes) = ring.data(part);
+            let _ = rustix::fs::fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, bytes);
         }
     }
 }
@@ -127,6 +163,9 @@ impl Tracked {
 #[derive(Debug)]
 pub struct Drainer {
     spool: PathBuf,
+    arrivals: Arrivals,
+    /// Process files that were found and are not finished.
+    unfinished: BTreeSet<(u32, u32)>,
     writer: SpoolWriter,
     encoder: Encoder,
     words: Vec<u64>,
@@ -148,6 +187,8 @@ impl Drainer {
     pub fn new(spool: &Path, writer: SpoolWriter) -> Drainer {
         Drainer {
             spool: spool.to_owned(),
+            arrivals: Arrivals::new(spool),
+            unfinished: BTreeSet::new(),
             writer,
             encoder: Encoder::new(BLOCK_BYTES),
             words: Vec::with_capacity(COPY_WORDS),
@@ -196,26 +237,23 @@ impl Drainer {
         self.living.keys().chain(&self.done).any(|key| key.0 == pid)
     }
 
-    /// Lists the folder for new images and rings.
+    /// Looks for new images and rings.
     pub fn discover(&mut self) -> io::Result<()> {
-        for key in discover::process_files(&self.spool)? {
+        self.unfinished.extend(self.arrivals.take()?);
+        for key in std::mem::take(&mut self.unfinished) {
             if self.living.contains_key(&key) || self.done.contains(&key) {
                 continue;
             }
-            let file = File::open(discover::process_path(&self.spool, key))?;
-            if let Some(start_ticks) = discover::identity(&file) {
-                let tracked =
-                    Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false };
-                self.living.insert(key, tracked);
+            let file = ProcessFile::open(&discover::process_path(&self.spool, key))?;
+            match file.and_then(|file| Some((Image::parse(&file.header(), &[]).ok()?.start_ticks, file))) {
+                Some((start_ticks, file)) => drop(self.living.insert(key, Tracked::new(file, start_ticks))),
+                None => drop(self.unfinished.insert(key)),
             }
         }
         let mut losses = Vec::new();
         for (key, tracked) in &mut self.living {
-            let (count, cut) = discover::ring_count(&tracked.file);
-            if let Some(reason) = cut.filter(|_| !std::mem::replace(&mut tracked.cut, cut.is_some())) {
-                self.cut.push((key.0, reason));
-            }
-            losses.extend(tracked.open_rings(&self.spool, *key, count));
+            self.cut.extend(tracked.newly_cut().map(|reason| (key.0, reason)));
+            losses.extend(tracked.open_rings(&self.spool, *key));
         }
         all(losses, |text| self.note(&Note::Loss { text }))
     }
@@ -341,18 +379,15 @@ impl Drainer {
     /// The image `key` has ended, or is left to itself: takes what is in its rings, and forgets it. What the spool does not take stays in the
     /// rings' files, for finishing; the end is known all the same.
     fn end(&mut self, key: (u32, u32), how: How) -> io::Result<()> {
-        let discovered = self.discover();
-        let Some(mut tracked) = self.living.remove(&key) else { return discovered };
+        let Some(mut tracked) = self.living.remove(&key) else { return Ok(()) };
+        self.cut.extend(tracked.newly_cut().map(|reason| (key.0, reason)));
+        let discovered = all(tracked.open_rings(&self.spool, key), |text| self.note(&Note::Loss { text }));
         let emptied = all(&mut tracked.rings, |ring| self.empty(ring));
         self.left_in_rings |= tracked.rings.iter().any(TrackedRing::is_waiting);
         self.done.insert(key);
         let noted = self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
         if emptied.is_ok() && how != How::Running {
-            for number in
-                (0..tracked.next_ring).chain(tracked.rings.iter().map(|ring| ring.id.ring).filter(|ring| *ring >= tracked.next_ring))
-            {
-                let _ = fs::remove_file(discover::ring_path(&self.spool, key, number));
-            }
+            tracked.remove_rings(&self.spool, key);
         }
         discovered.and(emptied).and(noted)
     }
@@ -436,38 +471,61 @@ mod tests {
 
     const WORDS: u64 = 512;
 
-    /// A spool with one process whose only ring has these words and this head.
-    fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, File) {
-        let field = |bytes: &mut Vec<u8>, at: usize, value: &[u8]| bytes[at..at + value.len()].copy_from_slice(value);
-        let mut process = vec![0; size_of::<ProcessHeader>()];
-        field(&mut process, offset_of!(ProcessHeader, magic), &layout::PROCESS_MAGIC.to_le_bytes());
-        field(&mut process, offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
-        field(&mut process, offset_of!(ProcessHeader, pid), &7_u32.to_le_bytes());
-        field(&mut process, offset_of!(ProcessHeader, ring_count), &1_u32.to_le_bytes());
-        fs::write(discover::process_path(folder, (7, 0)), process).unwrap();
-        let (data, bytes) = (size_of::<RingHeader>() as u64, WORDS * 8);
-        let mut ring = vec![0; (data + 2 * bytes) as usize];
-        field(&mut ring, offset_of!(RingHeader, magic), &layout::RING_MAGIC.to_le_bytes());
-        field(&mut ring, offset_of!(RingHeader, version), &layout::VERSION.to_le_bytes());
-        let areas = [(offset_of!(RingHeader, data_offset), data), (offset_of!(RingHeader, data_bytes), bytes)];
-        let nested = [(offset_of!(RingHeader, nested_offset), data + bytes), (offset_of!(RingHeader, nested_bytes), bytes)];
-        for (at, value) in areas.into_iter().chain(nested).chain([(offset_of!(RingHeader, head), head)]) {
-            field(&mut ring, at, &value.to_le_bytes());
-        }
-        for (place, word) in words.iter().enumerate() {
-            field(&mut ring, data as usize + 8 * place, &word.to_le_bytes());
-        }
-        let path = discover::ring_path(folder, (7, 0), 0);
-        fs::write(&path, ring).unwrap();
-        let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
-        drainer.discover().unwrap();
-        (drainer, File::options().read(true).write(true).open(path).unwrap())
+    const FIRST_RING: usize = offset_of!(ProcessHeader, first_ring);
+
+    fn put(bytes: &mut [u8], at: usize, value: &[u8]) {
+        bytes[at..at + value.len()].copy_from_slice(value);
     }
 
-    fn tail(ring: &File) -> u64 {
-        let mut tail = [0; 8];
-        ring.read_exact_at(&mut tail, offset_of!(RingHeader, tail) as u64).unwrap();
-        u64::from_le_bytes(tail)
+    /// Describes a ring at `at` whose data begin at the end of `bytes`, with these words and this head.
+    fn add_ring(bytes: &mut Vec<u8>, at: usize, words: &[u64], head: u64) {
+        let (data, length) = (bytes.len() as u64, WORDS * 8);
+        put(bytes, at + offset_of!(RingHeader, magic), &layout::RING_MAGIC.to_le_bytes());
+        put(bytes, at + offset_of!(RingHeader, version), &layout::VERSION.to_le_bytes());
+        let areas = [(offset_of!(RingHeader, data_offset), data), (offset_of!(RingHeader, data_bytes), length)];
+        let nested = [(offset_of!(RingHeader, nested_offset), data + length), (offset_of!(RingHeader, nested_bytes), length)];
+        for (field, value) in areas.into_iter().chain(nested).chain([(offset_of!(RingHeader, head), head)]) {
+            put(bytes, at + field, &value.to_le_bytes());
+        }
+        bytes.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        bytes.resize((data + 2 * length) as usize, 0);
+    }
+
+    /// A ring in a file.
+    struct Place {
+        file: File,
+        at: usize,
+    }
+
+    impl Place {
+        fn of(spool: &Path, number: u32) -> Place {
+            let (path, at) = discover::ring_place(spool, (7, 0), number);
+            Place { file: File::options().read(true).write(true).open(path).unwrap(), at }
+        }
+
+        fn set(&self, field: usize, value: u64) {
+            self.file.write_all_at(&value.to_le_bytes(), (self.at + field) as u64).unwrap();
+        }
+
+        fn tail(&self) -> u64 {
+            let mut tail = [0; 8];
+            self.file.read_exact_at(&mut tail, (self.at + offset_of!(RingHeader, tail)) as u64).unwrap();
+            u64::from_le_bytes(tail)
+        }
+    }
+
+    /// A spool with one process whose only ring has these words and this head.
+    fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
+        let mut process = vec![0; size_of::<ProcessHeader>()];
+        put(&mut process, offset_of!(ProcessHeader, magic), &layout::PROCESS_MAGIC.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, pid), &7_u32.to_le_bytes());
+        put(&mut process, offset_of!(ProcessHeader, ring_count), &1_u32.to_le_bytes());
+        add_ring(&mut process, FIRST_RING, words, head);
+        fs::write(discover::process_path(folder, (7, 0)), process).unwrap();
+        let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
+        drainer.discover().unwrap();
+        (drainer, Place::of(folder, 0))
     }
 
     #[test]
@@ -482,27 +540,55 @@ mod tests {
             drainer.discover().unwrap();
         }
         // The program takes its next ring's number from the same place.
-        let last = discover::ring_path(folder.path(), (7, 0), u32::MAX);
-        fs::copy(discover::ring_path(folder.path(), (7, 0), 0), &last).unwrap();
+        let mut last = vec![0; size_of::<RingHeader>()];
+        add_ring(&mut last, 0, &words, WORDS);
+        fs::write(discover::ring_place(folder.path(), (7, 0), u32::MAX).0, last).unwrap();
         drainer.discover().unwrap();
-        let last = File::options().read(true).write(true).open(last).unwrap();
+        let last = Place::of(folder.path(), u32::MAX);
         for _ in 0..2 {
             drainer.turn().unwrap();
         }
-        assert!((tail(&first), tail(&last)) == (WORDS, WORDS), "nobody waits for room for ever");
+        assert!((first.tail(), last.tail()) == (WORDS, WORDS), "nobody waits for room for ever");
         let index = drainer.into_index();
         let [Note::Loss { text }] = &index.notes[..] else { panic!("told once: {:?}", index.notes) };
         assert!(text.starts_with("the number of rings of process 7 (image 0) was overwritten"), "{text}");
     }
 
+    /// A first ring's room on the disk is given back when its process has ended, and what it says stays; a small one is not worth it.
+    #[test]
+    fn what_an_ended_process_wrote_leaves_its_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut drainer, _) = drainer(folder.path(), &[], 0);
+        let blocks = |key| std::os::unix::fs::MetadataExt::blocks(&fs::metadata(discover::process_path(folder.path(), key)).unwrap());
+        let mut process = fs::read(discover::process_path(folder.path(), (7, 0))).unwrap();
+        process.truncate(size_of::<ProcessHeader>());
+        let words = vec![100 << 4 | u64::from(layout::PAD); 1 << 16];
+        process.resize(4096, 1);
+        let data = process.len();
+        add_ring(&mut process, FIRST_RING, &words[..WORDS as usize], words.len() as u64);
+        process.truncate(data);
+        put(&mut process, FIRST_RING + offset_of!(RingHeader, data_bytes), &(8 * words.len() as u64).to_le_bytes());
+        put(&mut process, FIRST_RING + offset_of!(RingHeader, nested_offset), &((data + 8 * words.len()) as u64).to_le_bytes());
+        process.extend(words.iter().flat_map(|word| word.to_le_bytes()));
+        process.resize(process.len() + WORDS as usize * 8, 0);
+        fs::write(discover::process_path(folder.path(), (7, 1)), process).unwrap();
+        let before = [blocks((7, 0)), blocks((7, 1))];
+        drainer.discover().unwrap();
+        drainer.reap(|_| Some(How::Exited(0))).unwrap();
+        assert_eq!((blocks((7, 0)), drainer.has_left()), (before[0], false));
+        assert!(blocks((7, 1)) < before[1] / 8, "{} blocks of {}", blocks((7, 1)), before[1]);
+        let image = discover::read_image(folder.path(), (7, 1)).unwrap().unwrap();
+        assert_eq!((image.ring_count, image.first_ring_waits), (1, [false; 2]));
+    }
+
     /// Of a full ring: until nothing waits in it, at every head it is given.
-    fn is_emptied(drainer: &mut Drainer, ring: &File, heads: impl IntoIterator<Item = u64>) {
+    fn is_emptied(drainer: &mut Drainer, ring: &Place, heads: impl IntoIterator<Item = u64>) {
         for head in heads {
-            ring.write_all_at(&head.to_le_bytes(), offset_of!(RingHeader, head) as u64).unwrap();
+            ring.set(offset_of!(RingHeader, head), head);
             for _ in 0..2 {
                 drainer.turn().unwrap();
             }
-            assert_eq!(tail(ring), head, "the program would wait for room for ever");
+            assert_eq!(ring.tail(), head, "the program would wait for room for ever");
         }
     }
 
@@ -539,7 +625,7 @@ mod tests {
         let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
         let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
         is_emptied(&mut drainer, &ring, [WORDS]);
-        ring.write_all_at(&(u64::MAX - 399).to_le_bytes(), offset_of!(RingHeader, tail) as u64).unwrap();
+        ring.set(offset_of!(RingHeader, tail), u64::MAX - 399);
         is_emptied(&mut drainer, &ring, [100, 100 + WORDS]);
         let index = drainer.into_index();
         let blocks = index.rings.values().next().unwrap();
@@ -557,10 +643,10 @@ mod tests {
         for _ in 0..3 {
             assert!(drainer.turn().is_err());
         }
-        assert_eq!((drainer.totals().events, tail(&ring)), (0, 0), "nothing is written, and nothing is lost");
+        assert_eq!((drainer.totals().events, ring.tail()), (0, 0), "nothing is written, and nothing is lost");
         drainer.limit(u64::MAX);
         drainer.turn().unwrap();
-        assert_eq!((drainer.totals().events, tail(&ring)), (WORDS / 2, WORDS));
+        assert_eq!((drainer.totals().events, ring.tail()), (WORDS / 2, WORDS));
     }
 
     #[test]
@@ -572,7 +658,8 @@ mod tests {
         drainer.limit(0);
         assert!(drainer.reap(|_| Some(How::Exited(3))).is_err());
         assert!(drainer.has_left() && drainer.living().next().is_none());
-        assert!(tail(&ring) == 0 && discover::ring_path(folder.path(), (7, 0), 0).exists());
+        assert!(ring.tail() == 0);
+        assert_eq!(discover::read_image(folder.path(), (7, 0)).unwrap().unwrap().first_ring_waits, [true, false]);
         let notes = drainer.into_index().notes;
         assert!(matches!(notes[..], [Note::Ended { pid: 7, seq: 0, how: How::Exited(3), .. }]), "{notes:?}");
     }

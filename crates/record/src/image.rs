@@ -34,8 +34,10 @@ pub struct Image {
     pub exit: Option<(i32, u64)>,
     /// Its memory then.
     pub exit_memory: Option<Memory>,
-    /// Ring files made.
+    /// Rings made.
     pub ring_count: u32,
+    /// Whether records wait in the first ring, which lies in this file, and in its nested ring.
+    pub first_ring_waits: [bool; 2],
     /// What is missing, by reason (`LOST_...`).
     pub lost: [u64; layout::LOST_REASONS],
     /// The executable's path.
@@ -107,15 +109,23 @@ pub enum ImageDamage {
 }
 
 impl Image {
-    /// Bytes of the file in which something stands, as its header has it; 0 where it has none.
+    /// Bytes of the file up to the end of its first area of records, as its header has it; 0 where it has none.
     pub fn used_bytes(header: &[u8]) -> u64 {
         let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
         let records = field(offset_of!(ProcessHeader, records_used)).min(field(offset_of!(ProcessHeader, records_capacity)));
         field(offset_of!(ProcessHeader, records_offset)).saturating_add(records)
     }
 
-    /// Reads a process file. What cannot be read of its records is left out and `damaged` set.
-    pub fn parse(bytes: &[u8]) -> Result<Image, ImageDamage> {
+    /// Where the second area of records lies in the file, and how many bytes of it are used, as the header has it.
+    pub fn more_records(header: &[u8]) -> (u64, u64) {
+        let field = |at: usize| Bytes(header).u64(at).unwrap_or(0);
+        let used = field(offset_of!(ProcessHeader, more_used)).min(field(offset_of!(ProcessHeader, more_capacity)));
+        (field(offset_of!(ProcessHeader, more_offset)), used)
+    }
+
+    /// Reads a process file: its beginning, up to the end of the first area of records, and what is used of the second one. What cannot be read of
+    /// its records is left out and `damaged` set.
+    pub fn parse(bytes: &[u8], more: &[u8]) -> Result<Image, ImageDamage> {
         let whole = Bytes(bytes);
         if bytes.len() < size_of::<ProcessHeader>() {
             return Err(ImageDamage::Short);
@@ -151,6 +161,10 @@ impl Image {
             })
             .filter(|memory| memory.resident_bytes > 0 && u32_at(offset_of!(ProcessHeader, exited)) == 1),
             ring_count: u32_at(offset_of!(ProcessHeader, ring_count)),
+            first_ring_waits: [
+                u64_at(offset_of!(ProcessHeader, first_ring.head)) != u64_at(offset_of!(ProcessHeader, first_ring.tail)),
+                u64_at(offset_of!(ProcessHeader, first_ring.nested_head)) != u64_at(offset_of!(ProcessHeader, first_ring.nested_tail)),
+            ],
             ..Image::default()
         };
         for (index, lost) in image.lost.iter_mut().enumerate() {
@@ -158,10 +172,9 @@ impl Image {
         }
         let begin = u64_at(offset_of!(ProcessHeader, records_offset)) as usize;
         let used = u64_at(offset_of!(ProcessHeader, records_used)).min(u64_at(offset_of!(ProcessHeader, records_capacity))) as usize;
-        match whole.slice(begin, used) {
-            Some(records) => image.damaged = image.read_records(records).is_none(),
-            None => image.damaged = true,
-        }
+        let first = whole.slice(begin, used).and_then(|records| image.read_records(records));
+        let is_short = more.len() as u64 != Image::more_records(bytes).1;
+        image.damaged = first.and_then(|()| image.read_records(more)).is_none() || is_short;
         Ok(image)
     }
 
@@ -255,7 +268,9 @@ mod tests {
             put(offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
             put(offset_of!(ProcessHeader, records_offset), &offset.to_le_bytes());
             put(offset_of!(ProcessHeader, records_used), &used.to_le_bytes());
-            let image = Image::parse(&bytes).unwrap();
+            put(offset_of!(ProcessHeader, more_used), &used.to_le_bytes());
+            let (head, more) = bytes.split_at(bytes.len() - (used as usize).min(bytes.len() - size_of::<ProcessHeader>()));
+            let image = Image::parse(head, more).unwrap();
             prop_assert!(image.modules.len() <= bytes.len() / 8);
             let _ = image.module_of(3, 77);
         }

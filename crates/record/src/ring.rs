@@ -1,16 +1,17 @@
-//! A ring file: the consumer's half of the protocol, and the parsing of its words (`heaplab_recorder::layout`).
+//! A ring, in a file of its own or (the first one) in its process's: the consumer's half of the protocol, and the parsing of its words (`heaplab_recorder::layout`).
 //!
 //! What lies between tail and head is copied out before it is looked at: a target gone mad may write there at any time, and
 //! only a private copy can be checked once and then believed. The copy also undoes the wrap.
 
 use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
-use heaplab_recorder::layout::{self, Block, RingHeader};
+use heaplab_recorder::layout::{self, Block, ProcessHeader, RingHeader};
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Largest data area that is believed.
 const DATA_BYTES_MAX: u64 = 1 << 30;
@@ -27,12 +28,18 @@ pub enum Part {
     Nested,
 }
 
-/// A mapped ring file.
+/// A ring in a mapped file.
 #[derive(Debug)]
 pub struct Ring {
-    map: MmapRaw,
+    map: Arc<MmapRaw>,
+    /// Where its header lies.
+    at: usize,
     areas: [Area; 2],
 }
+
+/// A mapped process file: what changes in its header while the process runs, and its first ring.
+#[derive(Debug)]
+pub struct ProcessFile(Arc<MmapRaw>);
 
 /// Where one ring's data lie in the file.
 #[derive(Clone, Copy, Debug)]
@@ -41,11 +48,23 @@ struct Area {
     words: u64,
 }
 
-/// Checks a ring file's header against the file's length: the data areas of both rings, as (offset, words).
-fn areas_of(header: &[u8], file_bytes: u64) -> Result<[Area; 2], String> {
+/// Maps the whole file; `None` where it is shorter than `least_bytes`.
+fn map(file: &File, least_bytes: usize) -> io::Result<Option<Arc<MmapRaw>>> {
+    let bytes = file.metadata()?.len();
+    if bytes < least_bytes as u64 {
+        return Ok(None);
+    }
+    let map = MmapOptions::new().len(bytes as usize).map_raw(file)?;
+    // What the target has not come to is not wanted, and where the advice does nothing it costs time only.
+    let _ = map.advise(Advice::Random);
+    Ok(Some(Arc::new(map)))
+}
+
+/// Checks a ring's header against the file's length: the data areas of both rings, as (offset, words), which lie behind `begin`.
+fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], String> {
     let u64_at = |at: usize| header.get(at..at + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes);
     if u64_at(offset_of!(RingHeader, magic)) != layout::RING_MAGIC {
-        return Err(String::from("it does not begin as a ring file does"));
+        return Err(String::from("it does not begin as a ring does"));
     }
     let version = u64_at(offset_of!(RingHeader, version)) as u32;
     if version != layout::VERSION {
@@ -54,7 +73,7 @@ fn areas_of(header: &[u8], file_bytes: u64) -> Result<[Area; 2], String> {
     let area = |offset: u64, bytes: u64| {
         let sound = bytes.is_power_of_two()
             && (64..=DATA_BYTES_MAX).contains(&bytes)
-            && offset >= size_of::<RingHeader>() as u64
+            && offset >= begin as u64
             && offset.is_multiple_of(8)
             && offset.checked_add(bytes).is_some_and(|end| end <= file_bytes);
         if sound {
@@ -69,33 +88,79 @@ fn areas_of(header: &[u8], file_bytes: u64) -> Result<[Area; 2], String> {
     ])
 }
 
-impl Ring {
-    /// Maps the file, or says what is wrong with it. A file whose magic is not there yet gives `None`.
-    pub fn open(path: &Path) -> io::Result<Option<Ring>> {
+impl ProcessFile {
+    /// Maps the file; `None` while it is shorter than its header.
+    pub fn open(path: &Path) -> io::Result<Option<ProcessFile>> {
         let file = File::options().read(true).write(true).open(path)?;
-        let bytes = file.metadata()?.len();
-        if bytes < size_of::<RingHeader>() as u64 {
-            return Ok(None);
-        }
-        let map = MmapOptions::new().len(bytes as usize).map_raw(&file)?;
-        // What the target has not come to is not wanted, and where the advice does nothing it costs time only.
-        let _ = map.advise(Advice::Random);
-        let mut ring = Ring { map, areas: [Area { offset: 0, words: 1 }; 2] };
+        Ok(map(&file, size_of::<ProcessHeader>())?.map(ProcessFile))
+    }
+
+    /// A copy of its header.
+    pub fn header(&self) -> [u8; size_of::<ProcessHeader>()] {
+        let mut header = [0; size_of::<ProcessHeader>()];
+        // SAFETY: the mapping is at least as long as the header (`open`), and `header` is private memory of that length.
+        unsafe { std::ptr::copy_nonoverlapping(self.0.as_ptr(), header.as_mut_ptr(), header.len()) };
+        header
+    }
+
+    fn word(&self, offset: usize) -> u32 {
+        assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<ProcessHeader>());
+        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an aligned offset within the header is
+        // a valid u32 for as long as `self` lives; both sides access those that change atomically only.
+        unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }.load(Ordering::Acquire)
+    }
+
+    /// How many rings the image says that it has.
+    pub fn ring_count(&self) -> u32 {
+        self.word(offset_of!(ProcessHeader, ring_count))
+    }
+
+    /// Why it stopped recording (`layout::CUT_...`), if it did.
+    pub fn cut(&self) -> Option<u32> {
+        let is_cut = self.word(offset_of!(ProcessHeader, state)) == layout::PROCESS_CUT;
+        is_cut.then(|| self.word(offset_of!(ProcessHeader, cut_reason)))
+    }
+
+    /// Its first ring; as [`Ring::open`].
+    pub fn first_ring(&self) -> io::Result<Option<Ring>> {
+        Ring::of(self.0.clone(), offset_of!(ProcessHeader, first_ring))
+    }
+}
+
+impl Ring {
+    /// Maps the file in which a ring is described at `at` (`discover::ring_place`), or says what is wrong with it. A ring whose magic is not
+    /// there yet gives `None`.
+    pub fn open(path: &Path, at: usize) -> io::Result<Option<Ring>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        map(&file, at + size_of::<RingHeader>())?.map_or(Ok(None), |map| Ring::of(map, at))
+    }
+
+    /// `map` is at least as long as the header at `at`.
+    fn of(map: Arc<MmapRaw>, at: usize) -> io::Result<Option<Ring>> {
+        let bytes = map.len() as u64;
+        let mut ring = Ring { map, at, areas: [Area { offset: 0, words: 1 }; 2] };
         if ring.atomic(offset_of!(RingHeader, magic)).load(Ordering::Acquire) == 0 {
             return Ok(None);
         }
         let mut header = [0; size_of::<RingHeader>()];
-        // SAFETY: the mapping is at least as long as the header (checked above), and `header` is private memory of that length.
-        unsafe { std::ptr::copy_nonoverlapping(ring.map.as_ptr(), header.as_mut_ptr(), header.len()) };
-        ring.areas = areas_of(&header, bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
+        // SAFETY: `atomic` has checked that the mapping holds the header, and `header` is private memory of that length.
+        unsafe { std::ptr::copy_nonoverlapping(ring.map.as_ptr().add(at), header.as_mut_ptr(), header.len()) };
+        ring.areas = areas_of(&header, at + header.len(), bytes).map_err(|why| io::Error::new(io::ErrorKind::InvalidData, why))?;
         Ok(Some(ring))
     }
 
     fn atomic(&self, offset: usize) -> &AtomicU64 {
-        assert!(offset.is_multiple_of(8) && offset + 8 <= size_of::<RingHeader>());
-        // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an aligned offset within the
+        let at = self.at + offset;
+        assert!(at.is_multiple_of(8) && offset + 8 <= size_of::<RingHeader>() && self.at + size_of::<RingHeader>() <= self.map.len());
+        // SAFETY: the mapping is page-aligned and holds the header (checked above), so that an aligned offset within the
         // header is a valid u64 for as long as `self` lives; both sides access it atomically only.
-        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(offset).cast()) }
+        unsafe { AtomicU64::from_ptr(self.map.as_mut_ptr().add(at).cast()) }
+    }
+
+    /// Where a part's data lie in the file, and how many bytes they are.
+    pub fn data(&self, part: Part) -> (u64, u64) {
+        let area = self.area(part);
+        (area.offset as u64, area.words * 8)
     }
 
     fn head(&self, part: Part) -> &AtomicU64 {
@@ -239,6 +304,7 @@ pub fn encode(words: &[u64], encoder: &mut Encoder, mut each: impl FnMut(Change)
                 encoder.node(stamp, *ip, node, parent.into());
                 rest = after;
             }
+            (layout::PAD, after) => rest = after,
             _ => match encode_other(rest, kind, stamp, encoder, &mut each) {
                 Ok(0) => break Parsed::Whole,
                 Ok(length) => rest = &rest[length..],
@@ -380,7 +446,7 @@ mod tests {
         fn any_header_is_judged_without_panic(mut header in prop::collection::vec(any::<u8>(), size_of::<RingHeader>()), bytes in any::<u64>()) {
             header[..8].copy_from_slice(&layout::RING_MAGIC.to_le_bytes());
             header[8..12].copy_from_slice(&layout::VERSION.to_le_bytes());
-            if let Ok(areas) = areas_of(&header, bytes) {
+            if let Ok(areas) = areas_of(&header, size_of::<RingHeader>(), bytes) {
                 prop_assert!(areas.iter().all(|area| area.offset as u64 + area.words * 8 <= bytes));
             }
         }

@@ -459,7 +459,8 @@ impl Session<'_> {
         self.tell_last_program();
         // Also where the spool takes no more: how its processes ended is known all the same.
         let (pid, how) = (self.pid, self.status.map(how_of));
-        let mut outcome = self.drainer.reap(|asked| how.filter(|_| asked == pid));
+        let discovered = self.drainer.discover();
+        let mut outcome = discovered.and(self.drainer.reap(|asked| how.filter(|_| asked == pid)));
         if self.drainer.living().next().is_some() {
             self.control.stop();
             outcome = outcome.and(self.drainer.leave());

@@ -4,10 +4,12 @@
  * Files (HEAPLAB_SPOOL names the folder, absolute):
  *   control          struct hl_control. Made by the drainer before the target starts. The drainer holds a write lock
  *                    (open file description lock, whole file) on it while it lives.
- *   PID-SEQ.process  struct hl_process, then an area of struct hl_record. One a process image: SEQ counts the files of
- *                    one PID from 0 (exec, or a process number used again).
- *   PID-SEQ-N.ring   struct hl_ring, then the ring's data, then the nested ring's data. N counts from 0 to below
- *                    hl_process.ring_count.
+ *   PID-SEQ.process  struct hl_process, an area of struct hl_record, the data of the process's first ring (number 0), those of its nested
+ *                    ring, then another area of struct hl_record. One a process image: SEQ counts the files of one PID
+ *                    from 0 (exec, or a process number used again). All that a short process needs is in its first two pages: making
+ *                    a file and giving it pages is most of what recording such a process costs.
+ *   PID-SEQ-N.ring   struct hl_ring, then the ring's data, then the nested ring's data: the rings of further threads. N counts
+ *                    from 1 to below hl_process.ring_count.
  * A file counts from the moment its magic is there (stored last, with release order). Whoever makes a file then adds one to
  * hl_control.announced, so that the drainer need not list the folder at every turn; a process that may not write the control
  * page cannot announce, so the folder is to be listed now and then all the same.
@@ -23,7 +25,8 @@
  *
  * Rings. One producer, one consumer; positions count 64-bit words and never wrap; word i lies at data[i mod words]. The
  * producer writes words, then stores `head` with release order; the consumer loads `head` with acquire order, reads, and
- * stores `tail` with release order. A record may lie across the end of the data. A ring that a thread has left is taken up by
+ * stores `tail` with release order. No record lies across the end of the data: where one does not fit before it, HL_PAD fills what is
+ * left, and the record begins the next lap. A ring that a thread has left is taken up by
  * a later thread of the process, so each holds HL_THREAD_BEGIN ... HL_THREAD_END once a thread. The nested ring takes what
  * happens while the thread is in the middle of writing a record (a signal handler that allocates), behind an HL_THREAD_BEGIN of its own before
  * the first such event of a thread: each of its allocations has all nodes of its stack defined right before it, at most as many as fit on
@@ -49,7 +52,7 @@
 
 #include <stdint.h>
 
-#define HL_VERSION 2u
+#define HL_VERSION 3u
 #define HL_CONTROL_MAGIC 0x31304c5254434c48ull /* "HLCTRL01" */
 #define HL_PROCESS_MAGIC 0x3130434f52504c48ull /* "HLPROC01" */
 #define HL_RING_MAGIC 0x3130474e49524c48ull    /* "HLRING01" */
@@ -119,6 +122,35 @@ struct hl_control {
 #define HL_LOST_NESTED_STACK 7u   /* stacks of events in the nested ring: the events are there without */
 #define HL_LOST_REASONS 16u
 
+/* hl_ring.state */
+#define HL_RING_FREE 0u
+#define HL_RING_IN_USE 1u
+
+struct hl_ring {
+    uint64_t magic;
+    uint32_t version;
+    uint32_t number;
+    uint32_t pid;
+    uint32_t seq;
+    uint64_t data_offset;   /* in the file, as the nested ring's */
+    uint64_t data_bytes;
+    uint64_t nested_offset;
+    uint64_t nested_bytes;
+    uint8_t unused0[8];
+    /* the next four groups lie on cache lines of their own */
+    uint32_t state; /* atomic; HL_RING_... */
+    uint32_t tid;   /* of the thread that has it, or had it last */
+    uint8_t unused1[56];
+    uint64_t head; /* atomic, words written; the producer's */
+    uint8_t unused2[56];
+    uint64_t tail; /* atomic, words read; the consumer's */
+    uint8_t unused3[56];
+    uint64_t nested_head;
+    uint8_t unused4[56];
+    uint64_t nested_tail;
+    uint8_t unused5[56];
+};
+
 struct hl_process {
     uint64_t magic;
     uint32_t version;
@@ -137,9 +169,9 @@ struct hl_process {
     uint32_t exited;     /* atomic; 1 once exit() or _exit() was called: exit_status, exit_counter. Events may still follow. */
     int32_t exit_status;
     uint64_t exit_counter;
-    uint32_t ring_count;    /* atomic */
+    uint32_t ring_count;    /* atomic; the first one is always there */
     uint32_t page_bytes;
-    uint64_t records_offset; /* in this file */
+    uint64_t records_offset; /* in this file; records that do not fit there go on in the second area */
     uint64_t records_capacity;
     uint64_t records_used; /* atomic, published with release order */
     uint64_t lost[HL_LOST_REASONS]; /* atomic */
@@ -147,6 +179,12 @@ struct hl_process {
     uint64_t exit_resident_bytes;
     uint64_t exit_anonymous_bytes;
     uint64_t exit_resident_peak_bytes;
+    /* The second area. From the first record on that lies there all do. */
+    uint64_t more_offset;
+    uint64_t more_capacity;
+    uint64_t more_used; /* atomic, published with release order */
+    uint8_t unused0[24];
+    struct hl_ring first_ring; /* its offsets are those in this file */
 };
 
 /* One record of the process file: `bytes` in all, a multiple of 8. */
@@ -183,35 +221,6 @@ struct hl_unloaded {
     uint32_t unused;
 };
 
-/* hl_ring.state */
-#define HL_RING_FREE 0u
-#define HL_RING_IN_USE 1u
-
-struct hl_ring {
-    uint64_t magic;
-    uint32_t version;
-    uint32_t number;
-    uint32_t pid;
-    uint32_t seq;
-    uint64_t data_offset;   /* in the file */
-    uint64_t data_bytes;
-    uint64_t nested_offset;
-    uint64_t nested_bytes;
-    uint8_t unused0[8];
-    /* the next four groups lie on cache lines of their own */
-    uint32_t state; /* atomic; HL_RING_... */
-    uint32_t tid;   /* of the thread that has it, or had it last */
-    uint8_t unused1[56];
-    uint64_t head; /* atomic, words written; the producer's */
-    uint8_t unused2[56];
-    uint64_t tail; /* atomic, words read; the consumer's */
-    uint8_t unused3[56];
-    uint64_t nested_head;
-    uint8_t unused4[56];
-    uint64_t nested_tail;
-    uint8_t unused5[56];
-};
-
 /* Ring records. Word 0: kind in the low 4 bits, the counter's low 60 bits above. Every kind has its own length. */
 #define HL_ALLOC 1u           /* 4 words: 0, block, size, node|slack */
 #define HL_ALLOC_FAILED 2u    /* 4 words: the same with address 0 */
@@ -225,6 +234,7 @@ struct hl_ring {
 #define HL_MARK_BYTES_MAX 256u
 #define HL_NODE 10u          /* 3 words: 0, ip, node|parent (node in the low 32 bits) */
 #define HL_NODES_MAX (1u << 20) /* node numbers are below */
+#define HL_PAD 11u           /* 1 word: 0, and nothing else */
 #define HL_COUNTER_BITS 60u
 
 /* A block word: address in the low 52 bits, then log2 of the alignment asked for (0: none), zeroed, family (as in heaplab's

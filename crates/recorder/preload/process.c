@@ -1,12 +1,16 @@
 /* The process file: made when an image begins, appended to when something about the process is learned, marked when recording
  * is cut short. See layout.h for what it holds. */
+#include <sys/auxv.h>
+#include <time.h>
 #include "arch.h"
 
+static int (*next_clock)(clockid_t, struct timespec *); /* the C library's, which asks no kernel; NULL: a library stands in front of it */
+
 #ifndef RECORDS_CAPACITY
-#define RECORDS_CAPACITY (8u << 20) /* besides the page with the header */
+#define RECORDS_CAPACITY (8u << 20) /* besides those on the page with the header */
 #endif
 #define RECORDS_RESERVED_BYTES (64u << 10) /* where memory cannot be asked for as it is needed */
-#define RECORDS_CHUNK_PAGES 2 /* that get memory at a time, after the first page, which holds the header too */
+#define RECORDS_CHUNK_PAGES 2 /* of the second area that get memory at a time */
 
 static void refuse(uint32_t step, long error)
 {
@@ -48,18 +52,23 @@ static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t nu
     return (int)sys(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0600, 0, 0);
 }
 
-/* Gives the open file its size, maps it for this process alone, puts memory behind its first bytes, and closes it. NULL where that fails;
- * *error says why. */
-static void *map_file(int fd, uint64_t bytes, uint64_t first_bytes, long *error)
+/* Gives the open file its size, maps it for this process alone, puts memory behind its first bytes, and closes it: most processes and threads
+ * write little, and what is behind a file costs time when it is given and when it is taken back. Where the kernel cannot be asked,
+ * *whole says so, and whole_bytes have their blocks. NULL where that fails; *error says why. */
+static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t whole_bytes, bool *whole, long *error)
 {
+    *error = fd;
+    if (fd < 0)
+        return NULL;
     long result = resize_file(fd, bytes), map = result;
     if (!failed(result))
         result = map = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
     if (!failed(map)) {
         advise_shared((void *)map, bytes);
         result = populate_now((void *)map, first_bytes);
-        if (result == -EINVAL)
-            result = reserve_file(fd, RECORDS_RESERVED_BYTES);
+        *whole = result == -EINVAL;
+        if (*whole)
+            result = reserve_file(fd, whole_bytes);
         else if (failed(result))
             result = -ENOSPC;
         if (failed(result))
@@ -67,27 +76,56 @@ static void *map_file(int fd, uint64_t bytes, uint64_t first_bytes, long *error)
     }
     sys(SYS_close, fd, 0, 0, 0, 0, 0);
     *error = result;
-    return failed(result) ? NULL : (void *)map;
+    return failed(result) ? NULL : (uint8_t *)map;
 }
 
-/* Field 22 of /proc/self/stat, behind the last ')' (the name may hold any). */
-static uint64_t start_ticks(void)
+/* Whose child a process is, and when it started: fields 4 and 22 of /proc/PID/stat. */
+struct birth {
+    uint64_t ppid, ticks; /* ticks 0: not known */
+};
+
+/* A field of /proc/self/stat, from the third on, counted from the last ')' (the name before may hold any). */
+static uint64_t stat_field(const char *text, long bytes, int wanted)
 {
-    char text[1024];
-    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    if (failed(fd))
-        return 0;
-    long got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    long i = got;
+    long i = bytes;
+    uint64_t value = 0;
     while (i > 0 && text[i - 1] != ')')
         i--;
-    uint64_t ticks = 0;
-    for (int field = 2; i < got && field < 22; i++)
+    for (int field = 2; i < bytes && field < wanted; i++)
         field += text[i] == ' ';
-    for (; i < got && text[i] >= '0' && text[i] <= '9'; i++)
-        ticks = ticks * 10 + (uint64_t)(text[i] - '0');
-    return ticks;
+    for (; i < bytes && text[i] >= '0' && text[i] <= '9'; i++)
+        value = value * 10 + (uint64_t)(text[i] - '0');
+    return value;
+}
+
+static struct birth find_birth(void)
+{
+    char text[1024];
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0), got = fd;
+    if (!failed(fd)) {
+        got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
+        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    }
+    if (failed(got))
+        return (struct birth){(uint64_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0), 0};
+    return (struct birth){stat_field(text, got, 4), stat_field(text, got, 22)};
+}
+
+/* Room for a record, and the count that publishes it; NULL where there is none. The page with the header takes the first ones, so that a short
+ * process needs no other. */
+static uint8_t *records_room(struct process *p, uint32_t bytes, uint64_t **used)
+{
+    struct hl_process *file = p->file;
+    if (!file->more_used && file->records_used + bytes <= file->records_capacity) {
+        *used = &file->records_used;
+        return (uint8_t *)file + file->records_offset + file->records_used;
+    }
+    uint8_t *area = (uint8_t *)file + file->more_offset;
+    *used = &file->more_used;
+    while (file->more_used + bytes > p->more_reserved && p->more_reserved < file->more_capacity &&
+           populate(area + p->more_reserved, RECORDS_CHUNK_PAGES * recorder.page))
+        p->more_reserved += RECORDS_CHUNK_PAGES * recorder.page;
+    return file->more_used + bytes <= p->more_reserved ? area + file->more_used : NULL;
 }
 
 /* Appends a record: head, payload_bytes of it in all, then two texts. Signals are blocked. */
@@ -99,18 +137,15 @@ static void record_append(struct hl_record *head, const void *payload, uint32_t 
     head->bytes = bytes;
     head->counter = counter();
     lock(&p->records_lock);
-    uint64_t used = p->file->records_used;
-    uint8_t *area = (uint8_t *)p->file + p->file->records_offset;
-    while (used + bytes > p->records_reserved && p->records_reserved < p->file->records_capacity &&
-           populate(area + p->records_reserved, RECORDS_CHUNK_PAGES * recorder.page))
-        p->records_reserved += RECORDS_CHUNK_PAGES * recorder.page;
-    if (used + bytes > p->records_reserved) {
-        lose(HL_LOST_RECORDS_FULL);
+    uint64_t *used;
+    uint8_t *to = records_room(p, bytes, &used);
+    if (to) {
+        memcpy(to, payload, payload_bytes);
+        memcpy(to + payload_bytes, text1, bytes1);
+        memcpy(to + payload_bytes + bytes1, text2, bytes2);
+        store_release(used, *used + bytes);
     } else {
-        memcpy(area + used, payload, payload_bytes);
-        memcpy(area + used + payload_bytes, text1, bytes1);
-        memcpy(area + used + payload_bytes + bytes1, text2, bytes2);
-        store_release(&p->file->records_used, used + bytes);
+        lose(HL_LOST_RECORDS_FULL);
     }
     unlock(&p->records_lock);
 }
@@ -128,16 +163,48 @@ static struct {
     char executable[4096], command_line[4096];
 } identity;
 
+/* Where the dynamic linker found the stack: a word, then the program's arguments. */
+extern void *stack_at_start __asm__("__libc_stack_end") __attribute__((weak));
+
+static void find_arguments(void)
+{
+    uint32_t at = 0;
+    char **words = &stack_at_start && stack_at_start ? (char **)stack_at_start + 1 : NULL;
+    for (; words && *words; words++) {
+        const char *text = *words;
+        do
+            if (at < sizeof identity.command_line)
+                identity.command_line[at++] = *text;
+        while (*text++);
+    }
+    identity.command_line_bytes = at;
+}
+
 static void find_identity(void)
 {
     long got = sys(SYS_readlinkat, AT_FDCWD, (long)"/proc/self/exe", (long)identity.executable, sizeof identity.executable - 1, 0, 0);
     identity.executable_bytes = failed(got) ? 0 : (uint32_t)got;
-    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/cmdline", O_RDONLY | O_CLOEXEC, 0, 0, 0);
-    got = failed(fd) ? 0 : sys(SYS_read, fd, (long)identity.command_line, sizeof identity.command_line, 0, 0, 0);
-    if (!failed(fd))
-        sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    identity.command_line_bytes = failed(got) ? 0 : (uint32_t)got;
+    find_arguments();
     identity.known = true;
+}
+
+/* What the kernel's clock of starts shows, in the ticks that /proc has; 0 where it is not sure to be the kernel's. */
+static uint64_t clock_ticks(void)
+{
+    struct timespec now;
+    uint64_t hertz = getauxval(AT_CLKTCK);
+    if (!next_clock || !hertz || 1000000000 % hertz || next_clock(CLOCK_BOOTTIME, &now))
+        return 0;
+    return (uint64_t)now.tv_sec * hertz + (uint64_t)now.tv_nsec / (1000000000 / hertz);
+}
+
+/* The same of a process that was forked a moment ago: where the clock shows the tick that it showed before the fork, it started in that one. */
+static struct birth find_birth_of_fork(void)
+{
+    uint64_t before = recorder.fork_ticks;
+    if (!before || clock_ticks() != before)
+        return find_birth();
+    return (struct birth){(uint64_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0), before};
 }
 
 /* Whether image pid-seq is of the process that started at `ticks`: then what begins now was exec'd over it. */
@@ -152,7 +219,7 @@ static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
     return got == (long)sizeof before && ticks && before.start_ticks == ticks;
 }
 
-/* Makes the files of a new image. False where it cannot be recorded, which is then said in the control page. Signals are blocked. */
+/* Makes the file of a new image. False where it cannot be recorded, which is then said in the control page. Signals are blocked. */
 static bool process_begin(uint32_t began)
 {
     struct process *p = recorder.process;
@@ -160,12 +227,13 @@ static bool process_begin(uint32_t began)
     int fd;
     while ((fd = spool_open(pid, seq, ".process", -1, O_RDWR | O_CREAT | O_EXCL)) == -EEXIST)
         seq++;
-    long error = fd;
-    uint64_t ticks = start_ticks();
-    if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, ticks))
+    struct birth birth = began == HL_BEGAN_FORK ? find_birth_of_fork() : find_birth();
+    if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, birth.ticks))
         began = HL_BEGAN_EXEC;
-    const uint32_t header = (sizeof(struct hl_process) + 7) & ~7u;
-    struct hl_process *file = fd < 0 ? NULL : map_file(fd, recorder.page + RECORDS_CAPACITY, recorder.page, &error);
+    uint64_t data_at = recorder.page, more_at = data_at + recorder.control->ring_bytes + recorder.control->nested_bytes;
+    long error;
+    struct hl_process *file = (struct hl_process *)map_file(fd, more_at + RECORDS_CAPACITY, data_at + ring_first_bytes(),
+                                                            more_at + RECORDS_RESERVED_BYTES, &p->whole, &error);
     if (!file) {
         refuse(HL_STEP_PROCESS_FILE, error);
         return false;
@@ -173,21 +241,25 @@ static bool process_begin(uint32_t began)
     file->version = HL_VERSION;
     file->pid = pid;
     file->seq = seq;
-    file->ppid = (uint32_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0);
+    file->ppid = (uint32_t)birth.ppid;
     file->began = began;
     file->parent_pid = began == HL_BEGAN_FORK ? recorder.pid : 0;
     file->parent_seq = began == HL_BEGAN_FORK ? recorder.seq : 0;
     file->architecture = HL_ARCHITECTURE;
-    file->start_ticks = ticks;
+    file->start_ticks = birth.ticks;
     /* What lives in the child is what lived in the parent at the fork; the parent has gone on since. */
     file->begin_counter = began == HL_BEGAN_FORK && recorder.fork_counter ? recorder.fork_counter : counter();
     file->cut_counter = UINT64_MAX;
     file->page_bytes = recorder.page;
-    file->records_offset = header;
-    file->records_capacity = recorder.page + RECORDS_CAPACITY - header; /* all of the file: memory is given by pages of it */
+    file->records_offset = sizeof *file;
+    file->records_capacity = recorder.page - sizeof *file;
+    file->more_offset = more_at;
+    file->more_capacity = RECORDS_CAPACITY;
     file->state = HL_PROCESS_RECORDING;
+    file->ring_count = 1;
     p->file = file;
-    p->records_reserved = recorder.page - header;
+    p->more_reserved = 0;
+    ring_describe(&file->first_ring, 0, data_at);
     if (!identity.known)
         find_identity();
     record_text(HL_RECORD_EXECUTABLE, identity.executable, identity.executable_bytes);

@@ -54,11 +54,24 @@ static bool drainer_lives(void)
     return sys(SYS_kill, (long)recorder.control->drainer_pid, 0, 0, 0, 0, 0) != -ESRCH;
 }
 
-/* Up to where the thread may write: to what the drainer has not read, and on the first lap to what has memory behind it. */
+/* Where the data end before they begin again: no record lies across it, so that each is written in one piece. */
+static uint64_t lap_end(const struct thread *t) { return (t->head | t->mask) + 1; }
+
+/* Up to where the thread may write: to what the drainer has not read, to the end of the lap, and on the first one to what has memory behind
+ * it. */
 static uint64_t limit_now(const struct thread *t)
 {
-    uint64_t limit = load_acquire(&t->ring->tail) + t->mask + 1;
-    return t->backed_words <= t->mask && limit > t->backed_words ? t->backed_words : limit;
+    uint64_t limit = load_acquire(&t->ring->tail) + t->mask + 1, end = lap_end(t);
+    if (t->backed_words <= t->mask && limit > t->backed_words)
+        limit = t->backed_words;
+    return limit < end ? limit : end;
+}
+
+static void pad(uint64_t *to, uint64_t words)
+{
+    uint64_t stamp = counter() << 4 | HL_PAD;
+    while (words--)
+        *to++ = stamp;
 }
 
 /* Puts memory behind more of the ring's data, twice as much as there is. False: there is none to be had. */
@@ -86,6 +99,12 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
             return true;
         if (load_relaxed(&recorder.cut))
             return false;
+        if (t->held_limit == lap_end(t)) { /* it is too near: the record begins the next lap */
+            uint64_t left = t->held_limit - t->head;
+            pad(t->data + (t->head & t->mask), left);
+            t->head += left; /* published with the record */
+            continue;
+        }
         if (t->backed_words <= t->mask) {
             if (!back_more(t, words)) {
                 process_cut(HL_CUT_NO_SPACE, began);
@@ -109,102 +128,102 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
 
 static size_t round_to_page(size_t bytes) { return (bytes + recorder.page - 1) & ~((size_t)recorder.page - 1); }
 
-/* Puts memory behind the beginning of a new ring: most processes and threads write little, and what is behind a file costs time
- * when it is given and when it is taken back. The nested ring gets its own when it is needed. Where the kernel cannot be asked, the whole file
- * gets its blocks at once. */
-static long ring_back(struct thread *t, int fd, uint8_t *area, uint64_t bytes)
+/* Of a new ring's data, what gets memory at once. */
+static uint64_t ring_first_bytes(void)
 {
-    uint64_t first = round_to_page(RING_BYTES_FIRST), data = (t->mask + 1) * 8;
-    if (first > data)
-        first = data;
-    t->backed_words = t->mask + 1;
-    t->nested_backed_words = t->nested_words;
-    long result = populate_now(area, recorder.page + first);
-    if (result == -EINVAL)
-        return reserve_file(fd, bytes);
-    t->backed_words = first / 8;
-    t->nested_backed_words = 0;
-    return failed(result) ? -ENOSPC : 0;
+    uint64_t first = round_to_page(RING_BYTES_FIRST), data = recorder.control->ring_bytes;
+    return first < data ? first : data;
 }
 
-/* Maps the ring's file: the header, the data and the nested ring's data. Behind both data lies a page of the file that is never used, over which the
- * first page of those data is mapped a second time, so that no record need be split. */
-static bool ring_map(struct thread *t, uint32_t number)
+/* Says what a ring is whose data lie at `data_at` of its file, and behind them the nested ring's. */
+static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at)
 {
-    struct hl_process *file = recorder.process->file;
-    uint64_t page = recorder.page, data = recorder.control->ring_bytes, nested = recorder.control->nested_bytes;
-    uint64_t data_at = page, nested_at = data_at + data + page, bytes = nested_at + nested + page;
-    uint8_t *area = NULL;
-    int fd = spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC);
-    long result = fd;
-    if (fd >= 0) {
-        result = resize_file(fd, bytes);
-        if (!failed(result))
-            result = sys(SYS_mmap, 0, (long)bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
-        area = failed(result) ? NULL : (uint8_t *)result;
-        uint64_t parts[][2] = {{data_at + data, data_at}, {nested_at + nested, nested_at}};
-        for (unsigned i = 0; i < 2 && !failed(result); i++)
-            result = sys(SYS_mmap, (long)(area + parts[i][0]), (long)page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, (long)parts[i][1]);
-        t->data = (uint64_t *)(area + data_at);
-        t->mask = data / 8 - 1;
-        t->nested_data = (uint64_t *)(area + nested_at);
-        t->nested_words = nested / 8;
-        if (!failed(result)) {
-            advise_shared(area, bytes);
-            result = ring_back(t, fd, area, bytes);
-        }
-        sys(SYS_close, fd, 0, 0, 0, 0, 0);
-    }
-    if (failed(result)) {
-        if (area)
-            sys(SYS_munmap, (long)area, (long)bytes, 0, 0, 0, 0);
-        refuse(HL_STEP_RING_FILE, result);
-        return false;
-    }
-    t->ring = (struct hl_ring *)area;
-    struct hl_ring *ring = t->ring;
+    const struct hl_process *file = recorder.process->file;
     ring->version = HL_VERSION;
     ring->number = number;
     ring->pid = file->pid;
     ring->seq = file->seq;
     ring->data_offset = data_at;
-    ring->data_bytes = data;
-    ring->nested_offset = nested_at;
-    ring->nested_bytes = nested;
+    ring->data_bytes = recorder.control->ring_bytes;
+    ring->nested_offset = data_at + ring->data_bytes;
+    ring->nested_bytes = recorder.control->nested_bytes;
     store_release(&ring->magic, HL_RING_MAGIC);
-    announce();
+}
+
+/* Makes a ring's file; NULL where it cannot be had. */
+static uint8_t *ring_file(uint32_t number, bool *whole)
+{
+    const struct hl_process *file = recorder.process->file;
+    uint64_t bytes = recorder.page + recorder.control->ring_bytes + recorder.control->nested_bytes;
+    long error;
+    int fd = spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC);
+    uint8_t *area = map_file(fd, bytes, recorder.page + ring_first_bytes(), bytes, whole, &error);
+    if (!area) {
+        refuse(HL_STEP_RING_FILE, error);
+        return NULL;
+    }
+    ring_describe((struct hl_ring *)area, number, recorder.page);
+    return area;
+}
+
+/* Gives the thread a new ring: the process's first one lies in its file, which is there. */
+static bool ring_make(struct thread *t, struct process *p, bool is_first)
+{
+    struct hl_process *file = p->file;
+    bool whole = p->whole;
+    uint8_t *area = is_first ? (uint8_t *)file : ring_file(load_relaxed(&file->ring_count), &whole);
+    if (!area)
+        return false;
+    t->ring = is_first ? &file->first_ring : (struct hl_ring *)area;
+    t->data = (uint64_t *)(area + recorder.page);
+    t->mask = recorder.control->ring_bytes / 8 - 1;
+    t->nested_data = t->data + t->mask + 1;
+    t->nested_words = recorder.control->nested_bytes / 8;
+    t->backed_words = whole ? t->mask + 1 : ring_first_bytes() / 8;
+    t->nested_backed_words = whole ? t->nested_words : 0;
+    if (!is_first) {
+        store_release(&file->ring_count, file->ring_count + 1);
+        announce();
+    }
     return true;
+}
+
+/* Where the parts of a thread's state lie. */
+struct thread_parts {
+    size_t frames, checks, steps, known, bytes;
+};
+
+static struct thread_parts thread_parts(uint32_t known_bits)
+{
+    struct thread_parts at;
+    size_t frames = recorder.depth ? kept_frames() + 1 : 0;
+    at.frames = (sizeof(struct thread) + 63) & ~(size_t)63;
+    at.checks = at.frames + frames * sizeof(struct frame);
+    at.steps = at.checks + frames * 3 * sizeof(struct check);
+    at.known = (at.steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
+    at.bytes = round_to_page(at.known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
+    return at;
 }
 
 /* A thread's state with a new ring, or NULL. */
 static struct thread *thread_make(struct process *p)
 {
-    size_t frames = recorder.depth ? kept_frames() + 1 : 0;
-    size_t at_frames = (sizeof(struct thread) + 63) & ~(size_t)63;
-    size_t at_checks = at_frames + frames * sizeof(struct frame);
-    size_t at_steps = at_checks + frames * 3 * sizeof(struct check);
-    size_t at_known = (at_steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
-    uint32_t known_bits = p->file->ring_count ? KNOWN_BITS : KNOWN_BITS_FIRST;
-    size_t bytes = round_to_page(at_known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
-    bool is_first = !p->file->ring_count;
+    bool is_first = !p->threads;
+    uint32_t known_bits = is_first ? KNOWN_BITS_FIRST : KNOWN_BITS;
+    struct thread_parts at = thread_parts(known_bits);
     struct thread *t = is_first ? recorder.first_thread : NULL;
-    if (t)
-        recorder.first_thread = NULL; /* it may be unmapped */
-    else
-        t = map_private(bytes, MADV_WIPEONFORK);
-    if (!t) {
+    if (!t && !(t = map_private(at.bytes, MADV_WIPEONFORK))) {
         refuse(HL_STEP_MAP, -ENOMEM);
         return NULL;
     }
-    if (!ring_map(t, load_relaxed(&p->file->ring_count))) {
-        sys(SYS_munmap, (long)t, (long)bytes, 0, 0, 0, 0);
+    if (!ring_make(t, p, is_first)) {
+        sys(SYS_munmap, (long)t, (long)at.bytes, 0, 0, 0, 0);
         return NULL;
     }
-    store_release(&p->file->ring_count, p->file->ring_count + 1);
-    t->frames = (struct frame *)((uint8_t *)t + at_frames);
-    t->checks = (struct check *)((uint8_t *)t + at_checks);
-    t->steps = (struct step *)((uint8_t *)t + at_steps);
-    t->known = (struct known *)((uint8_t *)t + at_known);
+    t->frames = (struct frame *)((uint8_t *)t + at.frames);
+    t->checks = (struct check *)((uint8_t *)t + at.checks);
+    t->steps = (struct step *)((uint8_t *)t + at.steps);
+    t->known = (struct known *)((uint8_t *)t + at.known);
     t->known_bits = recorder.depth ? known_bits : 0;
     t->wants_stacks = recorder.depth != 0;
     t->plain = recorder.plain && !recorder.depth;
@@ -239,8 +258,9 @@ static void reclaim_late(struct process *p)
     }
 }
 
-/* Gives the calling thread a ring; NULL where there is none to be had. The ring is left closed (busy). Signals are blocked. */
-static struct thread *thread_acquire(void)
+/* Gives the calling thread a ring; NULL where there is none to be had. The ring is left closed, and not begun. A process that has just begun has
+ * one thread, which is called as it is. Signals are blocked. */
+static struct thread *thread_acquire(bool is_only)
 {
     struct process *p = recorder.process;
     lock(&p->lock);
@@ -259,11 +279,11 @@ static struct thread *thread_acquire(void)
     unlock(&p->lock);
     if (!t)
         return NULL;
-    t->tid = (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    t->tid = is_only ? p->file->pid : (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
     t->limit = 0;
     t->held_limit = limit_now(t);
     t->busy_frame = 0;
-    t->nested_busy = t->nested_begun = false;
+    t->begun = t->nested_busy = t->nested_begun = false;
     t->late = ended;
     t->frame_count = t->check_count = 0;
     t->stack = (struct range){0, 0};
@@ -297,7 +317,7 @@ static void thread_destructor(void *pointer)
     signal_fence();
     t->limit = 0;
     signal_fence();
-    if (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4))) {
+    if (t->begun && (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4)))) {
         write_thread_record(t->data + (t->head & t->mask), HL_THREAD_END, t->tid);
         publish(t, 4);
     }
@@ -313,24 +333,27 @@ static void thread_destructor(void *pointer)
     errno = error;
 }
 
-/* First event of a thread, or of a forked child: a ring, and the record that says whose it is. */
-COLD static struct thread *enter_new(uintptr_t frame)
+/* A ring for a thread that has none, or that is its parent's copy. */
+COLD static struct thread *thread_new(void)
 {
     uint64_t signals;
     block_signals(&signals);
-    struct thread *t = thread_acquire();
-    if (t)
-        t->busy_frame = frame;
+    struct thread *t = thread_acquire(false);
     restore_signals(&signals);
-    if (!t) {
+    if (!t)
         lose(HL_LOST_NO_RING);
-        return NULL;
-    }
+    return t;
+}
+
+/* Before the first event of a thread: the record that says whose it is. The ring is closed. */
+static bool thread_begin(struct thread *t)
+{
     if (t->head + 4 > t->held_limit && !wait_for_room(t, 4))
-        return NULL;
+        return false;
+    t->begun = true;
     write_thread_record(t->data + (t->head & t->mask), HL_THREAD_BEGIN, t->tid);
     publish(t, 4);
-    return t;
+    return true;
 }
 
 /* From here on a handler writes to the nested ring. */
@@ -383,34 +406,29 @@ static bool abandoned(struct thread *t, uintptr_t frame)
     return lies_in(frame, stack.start, stack.end) && !apart(frame, busy);
 }
 
-/* Everything but the common case of enter(): the ring is closed, full, or not there. */
+/* Everything but the common case of enter(): the ring is closed, full, not begun, or not there. */
 COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
 {
     int error = errno;
-    struct thread *t = self;
     if (!recorder_ready() || load_relaxed(&recorder.cut))
         return NULL;
-    if (t->ring && recorder.process->alive) {
-        bool left = !t->limit;
-        if (left && !abandoned(t, frame))
-            return NULL;
-        close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
-        if (left) {
-            t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
-            t->nested_busy = false;
-        }
-        if (t->head + words > t->held_limit && !wait_for_room(t, words)) {
-            errno = error;
-            return NULL;
-        }
-    } else {
-        t = enter_new(frame);
-        if (t && t->head + words > t->held_limit && !wait_for_room(t, words))
-            t = NULL;
+    struct thread *t = self;
+    if ((!t->ring || !recorder.process->alive) && !(t = thread_new())) {
         errno = error;
-        if (!t)
-            return NULL;
+        return NULL;
     }
+    bool left = !t->limit && (t->begun || t->busy_frame);
+    if (left && !abandoned(t, frame))
+        return NULL;
+    close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
+    if (left) {
+        t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
+        t->nested_busy = false;
+    }
+    bool is_open = (t->begun || thread_begin(t)) && (t->head + words <= t->held_limit || wait_for_room(t, words));
+    errno = error;
+    if (!is_open)
+        return NULL;
     t->busy_frame = frame;
     return t;
 }
@@ -450,10 +468,18 @@ static bool back_nested(struct thread *t, uint64_t words)
     return true;
 }
 
-/* Also for the record that says whose events follow, which each ring has by itself. */
+/* What `words` take in the nested ring: also the record that says whose events follow, which each ring has by itself, and what is left of a lap in which
+ * they have no room. */
+static uint64_t nested_words_for(const struct thread *t, uint64_t words)
+{
+    uint64_t left = t->nested_words - (t->nested_head & (t->nested_words - 1));
+    words += t->nested_begun ? 0 : 4;
+    return words <= left ? words : left + words;
+}
+
 static bool nested_has_room(const struct thread *t, uint64_t words)
 {
-    return t->nested_head + words + (t->nested_begun ? 0 : 4) <= load_acquire(&t->ring->nested_tail) + t->nested_words;
+    return t->nested_head + nested_words_for(t, words) <= load_acquire(&t->ring->nested_tail) + t->nested_words;
 }
 
 ALWAYS_INLINE uint64_t *nested_room(struct thread *t) { return t->nested_data + (t->nested_head & (t->nested_words - 1)); }
@@ -475,7 +501,12 @@ COLD static uint64_t *enter_nested(uint64_t words)
         t->nested_busy = false;
         return NULL;
     }
-    if (!t->nested_begun) { /* published with the event */
+    uint64_t all = nested_words_for(t, words), left = t->nested_words - (t->nested_head & (t->nested_words - 1));
+    if (all > left) { /* published with the event, as what follows */
+        pad(nested_room(t), left);
+        t->nested_head += left;
+    }
+    if (!t->nested_begun) {
         write_thread_record(nested_room(t), HL_THREAD_BEGIN, t->tid);
         t->nested_head += 4;
         t->nested_begun = true;

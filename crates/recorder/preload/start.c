@@ -1,4 +1,5 @@
 /* Starting to record, and the target's life: its constructor, fork, dlclose, exit, marks. */
+#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include "arch.h"
 
@@ -59,18 +60,19 @@ static void forked_child(void)
     if (recorder.process->alive)
         return;
     block_signals(&signals);
-    lock(&recorder.process->lock);
-    if (!process_begin(HL_BEGAN_FORK))
-        store_release(&recorder.cut, 1);
-    recorder.fork_counter = 0;
-    unlock(&recorder.process->lock);
+    thread_acquire(true);
+    recorder.fork_counter = recorder.fork_ticks = 0;
     restore_signals(&signals);
     errno = error;
 }
 
-static void before_fork(void) { recorder.fork_counter = counter(); }
+static void before_fork(void)
+{
+    recorder.fork_ticks = clock_ticks();
+    recorder.fork_counter = counter();
+}
 
-static void after_fork(void) { recorder.fork_counter = 0; }
+static void after_fork(void) { recorder.fork_counter = recorder.fork_ticks = 0; }
 
 /* The bytes of a line of /proc/self/status ("VmHWM:\t   12 kB"); 0 where there is none. */
 static uint64_t status_bytes(const char *text, long got, const char *name)
@@ -161,6 +163,25 @@ static void record_allocator(void)
     unlock(&recorder.modules_lock);
 }
 
+/* The process's half of its state, and its first thread's. */
+static void map_state(void)
+{
+    if (!recorder.control)
+        return;
+    recorder.depth = recorder.control->stack_depth;
+    uint8_t *area = map_private(recorder.page + thread_parts(KNOWN_BITS_FIRST).bytes, MADV_WIPEONFORK);
+    recorder.process = (struct process *)area;
+    recorder.first_thread = area ? (struct thread *)(area + recorder.page) : NULL;
+}
+
+/* A library that stands in front of the C library may have a clock of its own. */
+static void find_clock(void)
+{
+    void *clock = dlsym(RTLD_NEXT, "clock_gettime");
+    if (in_range(code_of((void *)gnu_get_libc_version), (uintptr_t)clock))
+        next_clock = (int (*)(clockid_t, struct timespec *))clock;
+}
+
 /* Sets up recording; false where this process is not to be recorded (or not yet: libc has no environment before its own start). */
 static bool begin(void)
 {
@@ -172,24 +193,23 @@ static bool begin(void)
         return load_acquire(&recorder.ready) == 1;
     int error = errno;
     next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
+    find_clock();
     recorder.page = (uint32_t)sysconf(_SC_PAGESIZE);
     size_t length = spool ? strlen(spool) : 0;
     if (length && length < sizeof recorder.spool) {
         append_text(recorder.spool, 0, sizeof recorder.spool, spool);
         recorder.control = map_control();
-        recorder.process = recorder.control ? map_private(recorder.page, MADV_WIPEONFORK) : NULL;
+        map_state();
     }
     if (recorder.process) {
-        recorder.depth = recorder.control->stack_depth;
         have_thread_key = !pthread_key_create(&thread_key, thread_destructor);
         uint64_t signals;
-        block_signals(&signals);
-        if (process_begin(HL_BEGAN_STARTED))
-            record_allocator();
-        else
-            recorder.cut = 1;
-        restore_signals(&signals);
         store_release(&recorder.ready, 1);
+        block_signals(&signals);
+        thread_acquire(true);
+        if (recorder.process->alive)
+            record_allocator();
+        restore_signals(&signals);
         pthread_atfork(before_fork, after_fork, forked_child);
         on_exit(exiting, NULL);
         install_mark_signal();

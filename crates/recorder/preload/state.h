@@ -93,7 +93,7 @@ struct thread {
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
     uint64_t backed_words, nested_backed_words; /* of each ring's data, what has memory behind it: the disk may be full later */
-    bool nested_busy, nested_begun; /* begun: the nested ring says whose events follow */
+    bool begun, nested_busy, nested_begun; /* begun: the ring says whose events follow */
     bool late; /* taken after the thread's destructors had run: nobody will give it back */
     uint32_t tid;
     struct thread *next_free, *next;
@@ -126,7 +126,8 @@ struct process {
     uint32_t lock; /* of the free list; taken with signals blocked */
     struct hl_process *file;
     uint32_t records_lock;
-    uint64_t records_reserved;
+    uint64_t more_reserved; /* of the second area for records, what has memory behind it */
+    bool whole; /* the first ring's data have all of their memory */
     struct thread *free_threads, *threads;
     uint64_t retry_counter; /* no ring is to be made before */
 };
@@ -142,6 +143,7 @@ struct recorder {
     uint32_t generation; /* of everything that is known about modules */
     uint32_t modules_lock;
     uint64_t fork_counter; /* right before the fork that is going on; 0: none is */
+    uint64_t fork_ticks;   /* and what the kernel's clock of starts showed; 0: not known */
     struct hl_control *control;
     struct process *process;
     struct thread *first_thread; /* memory of the first ring's thread, which a forked child finds wiped and takes for its own */
@@ -179,13 +181,14 @@ static void lose(uint32_t reason);
 static void record_append(struct hl_record *head, const void *payload, uint32_t payload_bytes, const void *text1, uint32_t bytes1,
                           const void *text2, uint32_t bytes2);
 static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags);
+static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t whole_bytes, bool *whole, long *error);
 static void announce(void);
 static bool populate(void *start, size_t bytes);
-static long populate_now(void *start, size_t bytes);
-static long reserve_file(int fd, uint64_t bytes);
-static void advise_shared(void *start, size_t bytes);
 
 /* ring.c */
+static size_t round_to_page(size_t bytes);
+static uint64_t ring_first_bytes(void);
+static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at);
 static bool recorder_ready(void);
 static void thread_destructor(void *thread);
 

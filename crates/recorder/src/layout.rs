@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// Version of this layout; a file of another version cannot be read.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// First word of the control page.
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
 /// First word of a process file.
@@ -157,11 +157,11 @@ pub struct ProcessHeader {
     pub exit_status: AtomicU32,
     /// When.
     pub exit_counter: AtomicU64,
-    /// Ring files made so far.
+    /// Rings made so far; the first one is always there.
     pub ring_count: AtomicU32,
     /// Bytes of a page.
     pub page_bytes: u32,
-    /// Where the records begin in this file.
+    /// Where the records begin in this file; those that do not fit there go on in the second area.
     pub records_offset: u64,
     /// Bytes there are for records.
     pub records_capacity: u64,
@@ -175,6 +175,16 @@ pub struct ProcessHeader {
     pub exit_anonymous_bytes: AtomicU64,
     /// The most resident bytes that the kernel counted until then.
     pub exit_resident_peak_bytes: AtomicU64,
+    /// Where the second area of records begins in this file. From the first record on that lies there all do.
+    pub more_offset: u64,
+    /// Bytes there are for records there.
+    pub more_capacity: u64,
+    /// Bytes of records published there.
+    pub more_used: AtomicU64,
+    /// Nothing.
+    pub unused0: [u64; 3],
+    /// The process's ring 0; its offsets are those in this file.
+    pub first_ring: RingHeader,
 }
 
 /// The head of each record in a process file.
@@ -259,7 +269,7 @@ pub struct Position {
     pub unused: [u64; 7],
 }
 
-/// The head of `PID-SEQ-N.ring`.
+/// The head of `PID-SEQ-N.ring`, and of the first ring in its process's file.
 #[repr(C)]
 #[derive(Debug, Default)]
 pub struct RingHeader {
@@ -321,6 +331,8 @@ pub const MARK: u8 = 9;
 pub const MARK_BYTES_MAX: u64 = 256;
 /// 3 words: stamp, return address, node and its caller's node: what this number means in this ring from here on.
 pub const NODE: u8 = 10;
+/// 1 word: nothing. Fills the end of a ring's data where the next records would not fit in one piece.
+pub const PAD: u8 = 11;
 /// Numbers of nodes are below.
 pub const NODES_MAX: u32 = 1 << 20;
 /// Bits of the counter that a stamp keeps.
@@ -351,6 +363,7 @@ pub const fn stamp(word: u64) -> (u8, u64) {
 pub const fn record_words(kind: u8, second: u64) -> Option<u64> {
     match kind {
         ALLOC | ALLOC_FAILED | THREAD_BEGIN | THREAD_END => Some(4),
+        PAD => Some(1),
         FREE | USABLE_SIZE => Some(2),
         NODE => Some(3),
         REALLOC | REALLOC_FAILED => Some(6),
@@ -423,7 +436,7 @@ mod tests {
         same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
             start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count,
             page_bytes, records_offset, records_capacity, records_used, lost, exit_resident_bytes, exit_anonymous_bytes,
-            exit_resident_peak_bytes);
+            exit_resident_peak_bytes, more_offset, more_capacity, more_used, first_ring);
         same_names!("hl_record", Record, kind, bytes, counter);
         same_names!("hl_text", Text, head, text_bytes);
         same_names!("hl_module", Module, head, bias, start, end, index, build_id_bytes, path_bytes);
@@ -440,7 +453,7 @@ mod tests {
             LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK,
             LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
-            MARK_BYTES_MAX, NODE, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
+            MARK_BYTES_MAX, NODE, PAD, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,
             FAMILY_ALIGNED, FAMILY_NEW, SLACK_UNKNOWN);
         all
     }

@@ -181,6 +181,11 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
 /// The images in order of their beginning, and a stream for each ring of which there is anything.
 fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(usize, Stream)>) {
     let mut rings: BTreeMap<RingId, Vec<BlockPlace>> = std::mem::take(&mut content.index.rings);
+    let first = |key: &(u32, u32), nested| RingId { pid: key.0, seq: key.1, ring: 0, nested };
+    for (key, _) in content.images.iter().filter(|(_, image)| image.first_ring_waits != [false; 2]) {
+        rings.entry(first(key, false)).or_default();
+        rings.entry(first(key, true)).or_default();
+    }
     for id in ring_files(&files.folder) {
         rings.entry(id).or_default();
         rings.entry(RingId { nested: true, ..id }).or_default();
@@ -201,7 +206,9 @@ fn inputs(files: &Files, content: &mut SpoolContent) -> (Vec<ImageInput>, Vec<(u
         .into_iter()
         .filter_map(|(id, blocks)| {
             let place = *places.get(&(id.pid, id.seq))?;
-            Some((place, Stream::new(id, blocks, images[place].begin_counter)))
+            // Other rings than the first have files, which are gone once they are empty.
+            let waits = id.ring > 0 || images[place].first_ring_waits[usize::from(id.nested)];
+            Some((place, Stream::new(id, blocks, images[place].begin_counter, waits)))
         })
         .collect();
     let inputs = images

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 enum Stage {
     /// Blocks of the spool, from this one on.
     Spooled(usize),
-    /// The ring file, from this position on.
+    /// The ring itself, from this position on.
     InRing { ring: Ring, position: u64 },
     /// Nothing more.
     Over,
@@ -35,6 +35,8 @@ pub struct Stream {
     pub damage: Option<String>,
     blocks: Vec<BlockPlace>,
     stage: Stage,
+    /// More may wait in the ring.
+    waits: bool,
     padded: Vec<u8>,
     length: usize,
     decoder: Decoder,
@@ -74,8 +76,8 @@ impl Cursor {
 }
 
 impl Stream {
-    /// The ring's blocks in `blocks`; nothing of it lies before `begin`.
-    pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64) -> Stream {
+    /// The ring's blocks in `blocks`, and what may wait in it (`waits`); nothing of it lies before `begin`.
+    pub fn new(id: RingId, blocks: Vec<BlockPlace>, begin: u64, waits: bool) -> Stream {
         let key = blocks.first().map_or(begin, |block| block.base_stamp);
         Stream {
             id,
@@ -84,6 +86,7 @@ impl Stream {
             damage: None,
             blocks,
             stage: Stage::Spooled(0),
+            waits,
             padded: Vec::new(),
             length: 0,
             decoder: Decoder::default(),
@@ -98,7 +101,8 @@ impl Stream {
             nodes.define(self.current.stack, row);
         }
         let (id, current, key, decoder) = (self.id, self.current, self.key, self.decoder);
-        Stream { id, current, key, damage: None, blocks: Vec::new(), stage: Stage::Over, padded: Vec::new(), length: 0, decoder, nodes }
+        let (blocks, padded) = (Vec::new(), Vec::new());
+        Stream { id, current, key, damage: None, blocks, stage: Stage::Over, waits: false, padded, length: 0, decoder, nodes }
     }
 
     /// Goes on to the next record; whether there is one.
@@ -180,8 +184,12 @@ impl Stream {
                     }
                     return self.damage.is_none();
                 }
+                if !self.waits {
+                    return false;
+                }
                 let given = self.blocks.last().map_or(0, |block| block.end_position);
-                match Ring::open(&discover::ring_path(&files.folder, (self.id.pid, self.id.seq), self.id.ring)) {
+                let (path, at) = discover::ring_place(&files.folder, (self.id.pid, self.id.seq), self.id.ring);
+                match Ring::open(&path, at) {
                     Ok(Some(ring)) => {
                         let part = if self.id.nested { Part::Nested } else { Part::Main };
                         // A drainer that died between writing a block and releasing its words left both.

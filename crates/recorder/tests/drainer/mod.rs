@@ -10,6 +10,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
+use std::rc::Rc;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::time::Duration;
 
@@ -168,8 +169,13 @@ impl Drop for Mapped {
     }
 }
 
+/// Where a process's first ring is described in its file.
+const FIRST_RING: usize = std::mem::offset_of!(ProcessHeader, first_ring);
+
 struct Ring {
-    map: Mapped,
+    map: Rc<Mapped>,
+    /// Of its header in the file.
+    at: usize,
     tid: [u32; 2],
     /// Place in the image's nodes of what each number means now, in the main and the nested part.
     nodes: [HashMap<u32, u32>; 2],
@@ -183,7 +189,7 @@ pub struct Drainer {
     control_file: File,
     options: Options,
     rings: HashMap<(u32, u32, u32), Ring>,
-    images: HashMap<(u32, u32), (Mapped, Image)>,
+    images: HashMap<(u32, u32), (Rc<Mapped>, Image)>,
 }
 
 /// The preload object of the crate.
@@ -269,10 +275,14 @@ impl Drainer {
     pub fn has_full_ring(&self) -> bool {
         const FEW_BYTES: u64 = 512;
         let paths = fs::read_dir(self.folder.path()).unwrap().flatten().map(|entry| entry.path());
-        let rings = paths.filter(|path| path.extension().is_some_and(|extension| extension == "ring"));
-        rings.filter_map(|path| Mapped::open(&path)).any(|map| {
+        let rings = paths.filter_map(|path| match path.extension()?.to_str()? {
+            "ring" => Some((path, 0)),
+            "process" => Some((path, FIRST_RING)),
+            _ => None,
+        });
+        rings.filter_map(|(path, at)| Some((Mapped::open(&path)?, at))).any(|(map, at)| {
             // Made in one step with its whole length; the magic is stored last, so that the other fields are there.
-            let header: &RingHeader = map.at(0);
+            let header: &RingHeader = map.at(at);
             let held = || 8 * (header.head.words.load(Acquire) - header.tail.words.load(Acquire));
             header.magic.load(Acquire) == RING_MAGIC && held() + FEW_BYTES > header.data_bytes
         })
@@ -289,7 +299,7 @@ impl Drainer {
                     && let Some(map) = Mapped::open(&entry.path())
                     && map.at::<AtomicU64>(0).load(Acquire) == PROCESS_MAGIC
                 {
-                    self.images.insert(key, (map, Image::default()));
+                    self.images.insert(key, (Rc::new(map), Image::default()));
                 }
             }
         }
@@ -301,7 +311,8 @@ impl Drainer {
                 let ring = match self.rings.entry((pid, seq, n)) {
                     std::collections::hash_map::Entry::Occupied(e) => e.into_mut(),
                     std::collections::hash_map::Entry::Vacant(e) => {
-                        e.insert(Ring { map: Mapped::open(&path).unwrap(), tid: [0, 0], nodes: [(); 2].map(|()| HashMap::from([(0, 0)])) })
+                        let (map, at) = if n == 0 { (map.clone(), FIRST_RING) } else { (Rc::new(Mapped::open(&path).unwrap()), 0) };
+                        e.insert(Ring { map, at, tid: [0, 0], nodes: [(); 2].map(|()| HashMap::from([(0, 0)])) })
                     }
                 };
                 busy |= empty(ring, image, self.options.keep);
@@ -330,7 +341,7 @@ pub fn start(command: &mut Command) -> Child {
 }
 
 fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
-    let header: &RingHeader = ring.map.at(0);
+    let header: &RingHeader = ring.map.at(ring.at);
     assert_eq!(header.magic.load(Acquire), RING_MAGIC);
     let parts = [
         (&header.head.words, &header.tail.words, header.data_offset, header.data_bytes),
@@ -344,6 +355,7 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
         while at < until {
             let (kind, counter) = stamp(word(at));
             let words = record_words(kind, word(at + 1)).unwrap_or_else(|| panic!("no record at {at} of {until}: kind {kind}"));
+            assert!(at % (bytes / 8) + words <= bytes / 8, "a record of kind {kind} lies across the end of the data");
             image.event_count += u64::from(matches!(kind, ALLOC..=REALLOC_FAILED));
             if kind == THREAD_BEGIN {
                 ring.tid[nested] = word(at + 1) as u32;
@@ -356,7 +368,7 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
                 }
                 ring.nodes[nested].insert(node, image.nodes.len() as u32);
                 image.nodes.push(Node { ip: word(at + 1), parent: ring.nodes[nested][&parent], counter });
-            } else if keep {
+            } else if keep && kind != PAD {
                 let mut words: Vec<u64> = (1..words).map(|i| word(at + i)).collect();
                 if matches!(kind, ALLOC..=REALLOC_FAILED) && kind != FREE {
                     words[2] = words[2] >> 32 << 32 | u64::from(ring.nodes[nested][&node_and_slack(words[2]).0]);
@@ -392,9 +404,15 @@ fn read_header(map: &Mapped, image: &mut Image) {
 
 fn read_records(map: &Mapped, image: &mut Image) {
     let h: &ProcessHeader = map.at(0);
-    let (mut at, used) = (h.records_offset as usize, h.records_used.load(Acquire));
-    assert!(used <= h.records_capacity, "{used} bytes of records: who reads them takes no more than {}", h.records_capacity);
-    let end = at + used as usize;
+    for (at, capacity, used) in [(h.records_offset, h.records_capacity, &h.records_used), (h.more_offset, h.more_capacity, &h.more_used)] {
+        let used = used.load(Acquire);
+        assert!(used <= capacity, "{used} bytes of records: who reads them takes no more than {capacity}");
+        read_area(map, image, at as usize, (at + used) as usize);
+    }
+}
+
+fn read_area(map: &Mapped, image: &mut Image, mut at: usize, end: usize) {
+    let h: &ProcessHeader = map.at(0);
     while at < end {
         let record: Record = *map.at(at);
         let text = |offset: usize, bytes: u32| map.bytes(at + offset, bytes as usize).to_vec();

@@ -17,7 +17,7 @@ pub struct Machine {
 }
 
 /// Flags of the recorder's build, but for those that only keep warnings away.
-const OBJECT_FLAGS: &str = "-std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-builtin-malloc -fno-plt -fno-stack-protector -mgeneral-regs-only";
+const OBJECT_FLAGS: &str = "-std=gnu11 -O2 -fPIC -shared -fvisibility=hidden -ftls-model=initial-exec -fexceptions -fno-builtin-malloc -fno-plt -fno-stack-protector -mgeneral-regs-only -Wl,-z,noseparate-code -Wl,-z,norelro";
 
 /// This one.
 pub fn own() -> &'static Machine {
