@@ -260,27 +260,26 @@ ALWAYS_INLINE void record_pair(struct registers at, void *block, uint32_t kind)
     leave(t, 2);
 }
 
-COLD static void nested_reallocation(uint64_t before, void *old, void *block, size_t size)
+COLD static void nested_reallocation(struct registers at, uint64_t before, void *old, void *block, size_t size)
 {
-    uint64_t *to = enter_nested(6);
+    uint32_t node;
+    uint64_t stamp, words, *to = enter_nested_with_stack(6, at, &node, &stamp, &words);
     if (!to)
         return;
-    if (self->wants_stacks)
-        lose(HL_LOST_NESTED_STACK);
     to[0] = before << 4 | (block ? HL_REALLOC : HL_REALLOC_FAILED);
     to[1] = block_word(block, 0);
     to[2] = size;
-    to[3] = slack_word(block, size);
+    to[3] = slack_word(block, size) | node;
     to[4] = block_word(old, 0);
-    to[5] = counter();
-    leave_nested(6);
+    to[5] = stamp;
+    leave_nested(words);
 }
 
 ALWAYS_INLINE void record_reallocation(struct registers at, uint64_t before, void *old, void *block, size_t size)
 {
     struct thread *t = enter(6, at.sp);
     if (unlikely(!t)) {
-        nested_reallocation(before, old, block, size);
+        nested_reallocation(at, before, old, block, size);
         return;
     }
     uint64_t node = 0;

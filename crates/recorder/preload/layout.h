@@ -29,8 +29,8 @@
  * left, and the record begins the next lap. A ring that a thread has left is taken up by
  * a later thread of the process, so each holds HL_THREAD_BEGIN ... HL_THREAD_END once a thread. The nested ring takes what
  * happens while the thread is in the middle of writing a record (a signal handler that allocates), behind an HL_THREAD_BEGIN of its own before
- * the first such event of a thread: each of its allocations has all nodes of its stack defined right before it, at most as many as fit on
- * a page (some 160); where that is not possible (reallocations, a small alternate stack, a ring that is nearly full) it carries no stack and is
+ * the first such event of a thread: each of its allocations and reallocations has all nodes of its stack defined right before it, at most as many as fit on
+ * a page (some 160); where that is not possible (a small alternate stack, a ring that is nearly full) it carries no stack and is
  * counted in `lost`; and when the ring is full, events are counted there instead of waited for.
  *
  * Time stamps are the machine's counter (x86-64: rdtsc; aarch64: cntvct_el0); two pairs (counter, CLOCK_MONOTONIC) in the

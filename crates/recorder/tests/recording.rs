@@ -341,17 +341,21 @@ fn handler_that_allocates(machine: &Machine, stack_depth: u32, flags: &[&str]) {
     let (numbers, image) = struck(machine, "signals", stack_depth, flags);
     let image = &image;
     assert_eq!(image.lost.iter().sum::<u64>(), 0, "{:?}", image.lost);
-    assert_eq!((sized(image, ALLOC, 777).len(), sized(image, ALLOC, 55).len()), (numbers[0], numbers[1]));
+    let of_handler = [(ALLOC, 777), (REALLOC, 888)];
+    assert_eq!(of_handler.map(|(kind, size)| sized(image, kind, size).len()), [numbers[0]; 2]);
+    assert_eq!(sized(image, ALLOC, 55).len(), numbers[1]);
     assert_eq!(image.of_kind(ALLOC).find(|e| e.size() == 55).unwrap().slack(), Some(7), "the other allocator's usable size");
     if stack_depth > 0 {
         let stack = |event: &Event| image.stack(event.node());
         let ordinary = stack(sized(image, ALLOC, 55)[0]);
-        let (nested, others): (Vec<_>, Vec<_>) = sized(image, ALLOC, 777).into_iter().partition(|event| event.nested);
-        let innermost: HashSet<u64> = nested.iter().chain(&others).map(|event| stack(event)[0]).collect();
-        assert_eq!(innermost.len(), 1, "the handler's own call, wherever it struck");
-        let from_start = nested.iter().filter(|event| stack(event).last() == ordinary.last()).count();
-        // What was interrupted may have lost what a frame further out is found by (its frame pointer): such a stack ends there.
-        assert!(nested.len() > 10 && from_start * 10 >= nested.len() * 9, "{from_start} of {} ({} others)", nested.len(), others.len());
+        for (kind, size) in of_handler {
+            let (nested, others): (Vec<_>, Vec<_>) = sized(image, kind, size).into_iter().partition(|event| event.nested);
+            let innermost: HashSet<u64> = nested.iter().chain(&others).map(|event| stack(event)[0]).collect();
+            assert_eq!(innermost.len(), 1, "the handler's own call, wherever it struck");
+            let from_start = nested.iter().filter(|event| stack(event).last() == ordinary.last()).count();
+            // What was interrupted may have lost what a frame further out is found by (its frame pointer): such a stack ends there.
+            assert!(nested.len() > 10 && from_start * 10 >= nested.len() * 9, "{from_start} of {} ({} others)", nested.len(), others.len());
+        }
     }
 }
 

@@ -1,4 +1,4 @@
-/* A timer's handler allocates, wherever it strikes. Run with an allocator that allows it. Prints how many it allocated. */
+/* A timer's handler allocates and reallocates, wherever it strikes. Run with an allocator that allows it. Prints how many it allocated. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@ static void handler(int signal)
 {
     (void)signal;
     struck++;
-    free(malloc(777));
+    free(realloc(malloc(777), 888));
 }
 
 /* Allocates from far below its caller, which then frees from above: a frame that a record had says nothing of the next one. */
