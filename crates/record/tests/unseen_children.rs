@@ -82,7 +82,7 @@ fn a_shell_that_the_c_library_starts_is_told() {
     let recording = record(&options(&folder, &[&shells]));
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "it is as it would be unrecorded");
     let [told] = &recording.meta.losses[..] else { panic!("{:?}", recording.meta.losses) };
-    assert!(told.starts_with("2 processes of /bin/sh were not recorded: it was started without LD_PRELOAD"), "{told}");
+    assert!(told.starts_with("4 processes of /bin/sh were not recorded: it was started without LD_PRELOAD"), "{told}");
     let executables: Vec<_> = recording.tables.processes.iter().map(|process| process.executable.as_str()).collect();
     assert_eq!(executables.len(), 2, "the program and the first shell: {executables:?}");
 }

@@ -14,6 +14,7 @@
 
 #define EXEC_PATH_BYTES 1024
 #define EXEC_LINE_BYTES 2048
+#define EXEC_TEXT_BYTES_MAX (128u << 10)
 /* Kinds of lines, with and without an environment that asks for the recorder: of a process whose number is known, and of a child of it. */
 #define OWN_LINE "en"
 #define CHILD_LINE "cd"
@@ -84,12 +85,45 @@ static size_t exec_line(char *line, char kind, uint64_t when, uint64_t pid)
     return append_number(line, at, EXEC_LINE_BYTES, pid);
 }
 
+/* Whether what lies at an address can be read: a program may hand the kernel what it likes, which answers EFAULT, and must not be killed for it here.
+ * The kernel is asked by a change of the signal mask of a kind that there is not, which it finds out after having read the mask. `*page` is
+ * the page that was asked for last, 0 before. */
+static bool is_readable(const void *at, uintptr_t *page)
+{
+    uintptr_t address = (uintptr_t)at & ~(uintptr_t)7, of = address & -(uintptr_t)recorder.page;
+    if (of && of == *page)
+        return true;
+    if (!of || sys(SYS_rt_sigprocmask, -1, (long)address, 0, 8, 0, 0) == -EFAULT)
+        return false;
+    *page = of;
+    return true;
+}
+
+/* The same of a text, up to its end or the longest one that the kernel takes. */
+static bool is_readable_text(const char *text, uintptr_t *page)
+{
+    for (size_t i = 0; i < EXEC_TEXT_BYTES_MAX; i++) {
+        if (!is_readable(text + i, page))
+            return false;
+        if (!text[i])
+            break;
+    }
+    return true;
+}
+
 /* Whether a program that starts with this environment is asked to load the recorder, and told where to. */
 static bool asks_for_recorder(char *const *environment)
 {
-    bool loads = false, told = false;
-    for (; environment && *environment; environment++) {
+    bool loads = false, told = false, is_own = environment == environ; /* which everybody reads */
+    uintptr_t page = 0, text_page = 0;
+    for (; environment; environment++) {
+        if (!is_own && !is_readable(environment, &page))
+            return false;
         const char *entry = *environment;
+        if (!entry)
+            break;
+        if (!is_own && !is_readable_text(entry, &text_page))
+            return false;
         if (!strncmp(entry, "LD_PRELOAD=", 11))
             loads = strstr(entry, "heaplab-recorder-") != NULL;
         else if (!strncmp(entry, "HEAPLAB_SPOOL=", 14))
@@ -179,7 +213,8 @@ static uint64_t noted_exec(int at, const char *path, char *const *environment, b
 {
     char found[EXEC_PATH_BYTES];
     __asm__("" : "+r"(path)); /* the compiler takes it for certain that nobody passes NULL */
-    if (load_acquire(&recorder.ready) != 1 || !path)
+    uintptr_t page = 0;
+    if (load_acquire(&recorder.ready) != 1 || !is_readable_text(path, &page))
         return 0;
     if (search && !(path = searched(path, found)))
         return 0;
@@ -397,6 +432,7 @@ EXPORT int system(const char *command)
     errno = 0; /* a shell that could not be started looks like one that ended with 127, but for this */
     int result = starters.system(command);
     bool started = command ? result != -1 && !(result == 127 << 8 && errno) : result != 0 || !errno;
+    started |= errno == ECHILD; /* where SIGCHLD is ignored it ran, and nobody knows how it ended */
     if (!errno)
         errno = error;
     return started ? result : not_started(result, when);

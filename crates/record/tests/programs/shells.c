@@ -1,4 +1,6 @@
 /* Has the C library start shells, some of them after the recorder was taken out of the environment. */
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -11,5 +13,10 @@ int main(void)
     wrong += system("exit 3") != 3 << 8;
     FILE *pipe = popen("echo one", "r");
     wrong += !pipe || !fgets(line, sizeof line, pipe) || line[0] != 'o' || pclose(pipe);
+    signal(SIGCHLD, SIG_IGN);
+    errno = 0;
+    wrong += system("exit 3") != -1 || errno != ECHILD;
+    errno = 0;
+    wrong += system(NULL) != 0 || errno != ECHILD;
     return wrong;
 }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -64,6 +65,33 @@ static int forbid_processes(void)
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) && !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter);
 }
 
+/* What cannot be read is refused by the kernel, and by nobody before it. */
+static void by_bad_pointers(const char *path, char *const *arguments)
+{
+    long page = sysconf(_SC_PAGESIZE);
+    char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    wrong += pages == MAP_FAILED || mprotect(pages + page, page, PROT_NONE);
+    char *unfinished = memset(pages + page - 8, '/', 8); /* a text and a list that lead into what cannot be read */
+    char *bad[] = {pages + page, unfinished, (char *)1, (char *)-1, (char *)(1ull << 62)};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char *entries[] = {"A=b", bad[i], NULL};
+        errno = 0;
+        wrong += execve(bad[i], arguments, environ) != -1 || errno != EFAULT;
+        errno = 0;
+        wrong += execve(path, arguments, entries) != -1 || errno != EFAULT;
+        errno = 0;
+        wrong += i != 1 && (execve(path, arguments, (char **)bad[i]) != -1 || errno != EFAULT);
+        errno = 0;
+        wrong += syscall(SYS_execve, bad[i], arguments, environ) != -1 || errno != EFAULT;
+        errno = 0;
+        wrong += execveat(AT_FDCWD, bad[i], arguments, environ, 0) != -1 || errno != EFAULT;
+    }
+    *(char **)unfinished = "A=b";
+    errno = 0;
+    wrong += execve(path, arguments, (char **)unfinished) != -1 || errno != EFAULT;
+    munmap(pages, 2 * page);
+}
+
 /* The shell, started and not. */
 static void by_shell(const char *path)
 {
@@ -114,6 +142,7 @@ int main(int count, char **words)
     wrong += pidfd_spawn(&descriptor, path, NULL, NULL, arguments, environ) != 0;
     ended_by_descriptor(descriptor);
     wrong += pidfd_spawn(&descriptor, "/no/such/program", NULL, NULL, arguments, environ) != ENOENT;
+    by_bad_pointers(path, arguments);
     by_shell(path);
     *strrchr(path, '/') = 0;
     wrong += chdir(path) != 0;
