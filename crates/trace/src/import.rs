@@ -80,22 +80,16 @@ pub fn import(input: impl BufRead, format: Option<Format>, options: &Options, si
         }
     };
     let mut lines = Lines::new(input, &options.name);
-    if format == Format::JvmLog {
-        return jvm_log::import(lines, options, sink);
-    }
-    if format == Format::MetaspaceTrace {
-        return metaspace_trace::import(lines, options, sink);
-    }
-    let book = Book::new(options, sink);
     if options.lenient {
         lines.drop_cut();
     }
     let done = match format {
-        Format::Text => text::import(&mut lines, book),
-        Format::Android => android::import(&mut lines, book),
-        Format::Logalloc => logalloc::import(&mut lines, book),
-        Format::Heaptrack => heaptrack::import(&mut lines, book),
-        Format::JvmLog | Format::MetaspaceTrace => unreachable!("imported above"),
+        Format::Text => text::import(&mut lines, Book::new(options, sink)),
+        Format::Android => android::import(&mut lines, Book::new(options, sink)),
+        Format::Logalloc => logalloc::import(&mut lines, Book::new(options, sink)),
+        Format::Heaptrack => heaptrack::import(&mut lines, Book::new(options, sink)),
+        Format::JvmLog => jvm_log::import(&mut lines, options, sink),
+        Format::MetaspaceTrace => metaspace_trace::import(&mut lines, options, sink),
     };
     let mut done = done.map_err(|error| if lines.line().is_cut() { cut(error) } else { error })?;
     if let Some(number) = lines.dropped() {

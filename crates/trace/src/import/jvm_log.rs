@@ -10,7 +10,8 @@
 //! JVM got it (`Metaspace::allocate: type T return P`), since only there its type is known.
 //!
 //! A log that contradicts itself ends the import there: what was read stays, and `meta.cut` says where and why. With
-//! `lenient` such lines are dropped and counted instead, and an arena whose birth is missing is taken as born when it is first seen.
+//! `lenient` such lines are dropped and counted instead, as is a last one that breaks off, and an arena whose birth is missing is taken as born
+//! when it is first seen.
 
 mod kind;
 mod message;
@@ -27,7 +28,7 @@ use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, options: &Options, sink: &mut S) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, options: &Options, sink: &mut S) -> Result<Imported, TraceError> {
     let mut importer = Importer::new(options);
     loop {
         let read = match lines.advance() {

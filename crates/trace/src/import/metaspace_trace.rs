@@ -11,7 +11,7 @@
 //! blocks where HotSpot does. A purge becomes a mark.
 //!
 //! A line that cannot be understood, breaks off without a line feed, or contradicts those before it, ends the import there:
-//! what was read stays, and `meta.cut` says where and why. With `lenient` lines that contradict are dropped and counted instead.
+//! what was read stays, and `meta.cut` says where and why. With `lenient` lines that contradict, and a last one that breaks off, are dropped and counted instead.
 //!
 //! [`Writer`] is the way back.
 
@@ -63,7 +63,7 @@ struct Importer<'s, S> {
 }
 
 /// Imports.
-pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, options: &Options, sink: &mut S) -> Result<Imported, TraceError> {
+pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, options: &Options, sink: &mut S) -> Result<Imported, TraceError> {
     let tables = Tables {
         stacks: vec![StackNode::default()],
         arenas: vec![Arena { kind: "malloc".into(), ..Arena::default() }],
@@ -96,7 +96,7 @@ pub fn import<R: BufRead, S: EventSink>(mut lines: Lines<R>, options: &Options, 
     };
     let mut first = true;
     loop {
-        match step(&mut lines, &mut importer, std::mem::take(&mut first)) {
+        match step(lines, &mut importer, std::mem::take(&mut first)) {
             Ok(true) => {}
             Ok(false) => break,
             // Of what is wrong with the trace itself, not with where its events go, what stands before it is kept.

@@ -278,11 +278,12 @@ impl Importer {
         let found = match self.dropped.first() {
             _ if self.is_old() => String::from("the log of a JDK before 16 (\"SpaceManager\", \"Metachunk\"), which had another metaspace"),
             Some((what, count, example)) => format!("{count} {what}; the first: {example}"),
+            None if self.counts.lines == 0 => String::from("no line at all"),
             None => format!("no such line in {} lines", self.counts.lines),
         };
         TraceError::Malformed {
             path: self.options.name.clone(),
-            place: format!("lines 1 to {}", self.counts.lines.max(1)),
+            place: if self.counts.lines == 0 { "line 1".into() } else { format!("lines 1 to {}", self.counts.lines) },
             expected: "what JDK 17 to 25 say of arenas and blocks (\"Arena @0x... requested 12 words\"): record with \
                        java -Xlog:metaspace*=trace:file=FILE:uptimenanos,tid:filecount=0, or with heaplab record --jvm-metaspace"
                 .into(),
