@@ -11,6 +11,22 @@ fn limited(bytes: usize) -> (Space, Arc<CommitLimit>) {
 }
 
 #[test]
+fn a_limit_below_a_granule_refuses_the_first_arena_with_both_numbers() {
+    let granule = Options::default().granule_bytes;
+    let (space, limit) = limited(granule - 1);
+    let refused = space.arena(Growth::SMALL).expect_err("there is no room for a page");
+    assert!(matches!(refused, Error::LimitReached { .. }), "{refused:?}");
+    let said = refused.to_string();
+    for part in [granule.to_string(), (granule - 1).to_string(), "raise its commit limit".into()] {
+        assert!(said.contains(&part), "{said}");
+    }
+    assert_eq!((space.arenas(), space.committed_bytes()), (0, 0));
+    limit.set_limit_bytes(granule);
+    drop(space.arena(Growth::SMALL).expect("the limit is a page now"));
+    is_empty(&space);
+}
+
+#[test]
 fn at_the_limit_arenas_are_refused_and_go_on_when_others_die() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(10 * granule);
