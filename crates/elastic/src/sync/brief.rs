@@ -5,7 +5,7 @@
 //! fresh memory and the shard's books, many of them cache misses: it was a third of the slow path's time
 //! (`perf annotate` of a replay of churn, `cargo xtask bench elastic --only replay`).
 //!
-//! The price is that nobody wakes a waiter up: it looks again, soon at first and every [`REST`] at last, so that a
+//! The price is that nobody wakes a waiter up: it looks again, soon at first and every 50 microseconds at last, so that a
 //! holder that lost its processor gets it back whatever the waiter's priority. Shards are made so that this is rare.
 //!
 //! Loom tries the flag by itself; where it tries the pool, its own lock stands in, because every look of a waiter would be a step to try.
