@@ -87,3 +87,15 @@ fn a_pass_begins_where_the_one_before_began() {
         assert!(heap["time"].is_object(), "{heap}");
     }
 }
+
+#[test]
+fn arenas_on_threads_are_refused_before_anything_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path(), false);
+    let replay = ["replay", "--space", "--threads", "--on", "elastic"];
+    let output = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(replay).arg(&bundle).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    let expected = format!("{}: its blocks live in {ARENAS} arenas", bundle.display());
+    assert!(said.contains(&expected) && said.contains("leave out --threads"), "{said}");
+}

@@ -121,6 +121,13 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if program.facts().events == 0 {
         bail!("{}: there is nothing to replay: no allocation of this process was recorded", path.display());
     }
+    if args.threads && program.facts().regions > 0 {
+        bail!(
+            "{}: its blocks live in {} arenas, which are replayed in recorded order on one thread only: leave out --threads",
+            path.display(),
+            count(program.facts().regions.into())
+        );
+    }
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
         bail!(
