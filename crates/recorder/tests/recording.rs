@@ -32,6 +32,7 @@ tests!(here on Some(crate::machine::own()),
     children_of_fork_have_their_own_images
     short_threads_share_few_rings_and_lose_nothing
     a_handler_may_allocate_wherever_it_strikes
+    what_a_handler_does_is_there_or_counted_however_small_the_ring
     a_ring_that_a_handler_left_by_longjmp_is_used_again
     operators_are_recorded_once_and_still_throw
     operators_of_another_allocator_are_recorded_once
@@ -53,6 +54,7 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     children_of_fork_have_their_own_images
     short_threads_share_few_rings_and_lose_nothing
     a_handler_may_allocate_wherever_it_strikes
+    what_a_handler_does_is_there_or_counted_however_small_the_ring
     a_ring_that_a_handler_left_by_longjmp_is_used_again
     operators_are_recorded_once_and_still_throw
     operators_of_another_allocator_are_recorded_once
@@ -319,10 +321,30 @@ fn a_ring_that_a_handler_left_by_longjmp_is_used_again(machine: &Machine) {
     }
 }
 
+/// Rings so small that they begin again many times: what the nested one has no room for is counted, and nothing else is missing.
+fn what_a_handler_does_is_there_or_counted_however_small_the_ring(machine: &Machine) {
+    for stack_depth in [64, 0] {
+        let (numbers, image) = struck_in(machine, "signals", Options { stack_depth, ring_bytes: 64 << 10, ..Options::default() }, &[]);
+        let (struck, allocated) = (numbers[0], numbers[1]);
+        assert_eq!(sized(&image, ALLOC, 55).len(), allocated);
+        let there = sized(&image, ALLOC, 777).len() + sized(&image, REALLOC, 888).len() + image.of_kind(FREE).count();
+        let full = image.lost[LOST_NESTED_FULL] as usize;
+        // The program's own start frees something too, before and after the handler's time.
+        let others = image.of_kind(ALLOC).filter(|event| ![55, 777].contains(&event.size())).count();
+        let expected = 3 * struck + allocated;
+        assert!((expected..=expected + others).contains(&(there + full)), "{there} and {full} lost of {expected}, {others} others");
+        assert_eq!(image.lost.iter().sum::<u64>(), (full as u64) + image.lost[LOST_NESTED_STACK], "{:?}", image.lost);
+    }
+}
+
 /// What a program whose handler strikes wherever it likes says and records, on an allocator that allows it.
 fn struck(machine: &Machine, name: &str, stack_depth: u32, flags: &[&str]) -> (Vec<usize>, Image) {
     // so large that nothing waits for the drainer, and the nested ring holds all that the handler does
-    let d = start(machine, Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() });
+    struck_in(machine, name, Options { stack_depth, ring_bytes: 64 << 20, ..Options::default() }, flags)
+}
+
+fn struck_in(machine: &Machine, name: &str, options: Options, flags: &[&str]) -> (Vec<usize>, Image) {
+    let d = start(machine, options);
     let folder = d.folder.path().to_path_buf();
     let program = machine.compile(&folder, &format!("{name}.c"), name, &[]);
     let allocator = machine.compile(&folder, "allocator.c", "allocator.so", &[&["-shared", "-fPIC", "-fno-builtin"], flags].concat());
