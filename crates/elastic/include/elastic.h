@@ -9,7 +9,7 @@
  *   }
  *
  * Build: cargo rustc -p heaplab-elastic --release --features c-interface --crate-type staticlib
- * Link:  cc program.c target/release/libheaplab_elastic.a -lpthread -lm -ldl
+ * Link:  cc program.c -I crates/elastic/include target/release/libheaplab_elastic.a -lpthread -lm -ldl
  *
  * A space may be used by any number of threads; an arena by one at a time. Nothing here throws or longjmps. Linux, x86-64 and aarch64. */
 #ifndef ELASTIC_H

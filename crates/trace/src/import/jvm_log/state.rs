@@ -189,6 +189,7 @@ impl Importer {
                 self.about_process(text);
                 Ok(())
             }
+            Message::Policy(_) | Message::Granule { .. } if self.jvm.settled => self.another_begins(&message, &at),
             other => {
                 if matches!(other, Message::Ended) {
                     self.settle_all(sink)?;
@@ -337,6 +338,17 @@ impl Importer {
         }
         let what = format!("{}: {what} (--lenient goes on and counts such lines)", place(at));
         Err(TraceError::Order { path: self.options.name.clone(), row: self.rows, what })
+    }
+
+    /// What only a beginning JVM says is said again: nothing tells its lines from those of the first.
+    fn another_begins(&mut self, message: &Message, at: &At) -> Result<(), TraceError> {
+        if self.options.lenient && matches!(message, Message::Policy(_)) {
+            // The next line of such a JVM counts.
+            return Ok(());
+        }
+        let what = "another JVM begins, and its lines cannot be told from those of the first: import each JVM's log by itself, or have java \
+                    write the decoration pid (-Xlog:metaspace*=trace:file=FILE:uptimenanos,pid,tid:filecount=0)";
+        self.wrong("JVMs begin whose lines were taken for those of the first", what.into(), at)
     }
 
     /// Why an arena may live whose birth was not seen.

@@ -247,6 +247,24 @@ fn jvms_of_one_log_are_told_apart() {
     assert_eq!((done.meta.duration_ns, done.meta.losses.len()), (901, 0));
 }
 
+#[test]
+fn a_second_jvm_whose_lines_name_no_pid_is_not_taken_for_the_first() {
+    let one = ["Initialized with strategy: balanced reclaim.", " - commit_granule_bytes: 65536.", "Arena @0x0a0 (class sm): : born."];
+    let block = ["Arena @0x0a0 (class sm): requested 10 words.", "Metaspace::allocate: type 0 return 0x1000."];
+    // JDK 21 and later have no policy.
+    for (second, place) in [(&one[..], "line 6: another JVM begins"), (&one[1..], "line 6: another JVM begins")] {
+        let text = log(&[&one[..], &block, second].concat());
+        let (events, done) = imported(text.as_bytes(), false).unwrap();
+        assert_eq!((events.len(), events_of(&events, Op::Alloc)), (2, 1), "what was read before stays");
+        let said = done.meta.cut.unwrap();
+        assert!(said.contains(place) && said.contains("decoration pid"), "{said}");
+        let losses = imported(text.as_bytes(), true).unwrap().1.meta.losses;
+        assert!(losses.iter().any(|loss| loss.starts_with("1 JVMs begin whose lines were taken")), "{losses:?}");
+    }
+    let interleaved = log(&[one[0], one[0], one[1], one[1], one[2]]);
+    assert!(imported(interleaved.as_bytes(), false).unwrap_err().to_string().contains("line 4: another JVM begins"));
+}
+
 /// The kernel gives the pid of a JVM that has ended to another: nothing of the first is the second's.
 #[test]
 fn a_pid_that_is_used_again_is_another_jvm() {

@@ -98,7 +98,7 @@ impl Importer {
     fn about_settings(&mut self, message: Message) {
         match message {
             Message::Granule { bytes } => {
-                self.jvm.began = true;
+                (self.jvm.began, self.jvm.settled) = (true, true);
                 // A JVM that has the setting says so before it names the granule (`Settings::print_on` comes after `ergo_initialize`).
                 let said = self.jvm.reclaim;
                 let reclaim = if said == Reclaim::Unknown { Reclaim::Removed } else { said };

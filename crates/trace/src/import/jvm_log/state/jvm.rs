@@ -34,6 +34,8 @@ pub struct Jvm {
     pub explicit: bool,
     /// The first lines that a JVM writes were there.
     pub began: bool,
+    /// It has named its granule, which a JVM does once, when it begins.
+    pub settled: bool,
     /// What it said of its reclaim policy.
     pub reclaim: Reclaim,
     /// It has the metaspace that JDKs had before 16.
