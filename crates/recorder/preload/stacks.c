@@ -88,32 +88,39 @@ ALWAYS_INLINE uint32_t path_of(uint32_t outer, uint64_t ip) { return (uint32_t)(
  * that all places of a walk can be fetched at once. */
 ALWAYS_INLINE struct known *known_places(const struct thread *t, uint32_t path) { return &t->known[path >> (34 - t->known_bits) << 2]; }
 
-/* Whether one of the first `frames` frames is node `number`. */
-static bool in_use(const struct thread *t, uint32_t frames, uint32_t number)
+#define KNOWN_FRAMES_SHIFT 48
+_Static_assert(KNOWN_WAYS == 4, "node_of looks at four");
+_Static_assert(3 * (HL_STACK_DEPTH_MAX + KEEP_MORE + 1) < UINT16_MAX, "checks are counted in 16 bits");
+_Static_assert(HL_STACK_DEPTH_MAX + KEEP_MORE < UINT16_MAX, "how many frames lie outside does not fit into a node's key");
+
+ALWAYS_INLINE uint64_t known_key(uint64_t ip, uint32_t outside) { return ip | (uint64_t)outside << KNOWN_FRAMES_SHIFT; }
+
+/* Whether the node in a place is one of the stack's first `frames` frames: as many lie outside of it there as in the tree. */
+static bool in_use(const struct thread *t, uint32_t frames, const struct known *place)
 {
-    for (uint32_t i = frames; i-- > 0;)
-        if (t->frames[i].node.number == number)
-            return true;
-    return false;
+    uint32_t outside = place->key >> KNOWN_FRAMES_SHIFT;
+    if (outside >= frames)
+        return outside == UINT16_MAX; /* an address of the kernel's half leaves it unsaid */
+    return t->frames[outside].node.number == (uint32_t)(place - t->known) + 1;
 }
 
 /* Defines a node in one of `places`, of which the frames of the stack keep theirs: the cache goes on using them. The place is
  * empty while the record is written, because a handler that never returns may end that in the middle. */
-COLD static struct node define(struct thread *t, struct known *places, struct node parent, uint64_t ip, uint32_t frames)
+static __attribute__((noinline)) struct node define(struct thread *t, struct known *places, struct node parent, uint64_t ip, uint32_t frames)
 {
-    uint32_t way = 0, first = (uint32_t)(places - t->known) + 1;
-    while (way < KNOWN_WAYS && places[way].ip)
-        way++;
+    uint32_t way = KNOWN_WAYS, first = (uint32_t)(places - t->known) + 1;
+    for (uint32_t i = KNOWN_WAYS; i-- > 0;)
+        way = places[i].key ? way : i;
     for (uint32_t tries = 0; way == KNOWN_WAYS && tries < KNOWN_WAYS; tries++) {
         uint32_t candidate = (t->definitions + tries) % KNOWN_WAYS;
-        if (!in_use(t, frames, first + candidate))
+        if (!in_use(t, frames, &places[candidate]))
             way = candidate;
     }
     if (way == KNOWN_WAYS) { /* all are: any but the parent's, and the stack is not kept */
         way = parent.number == first;
         t->overwritten = true;
     }
-    places[way].ip = 0;
+    places[way].key = 0;
     t->definitions++;
     signal_fence();
     uint64_t *to = t->data + (t->head & t->mask);
@@ -125,20 +132,25 @@ COLD static struct node define(struct thread *t, struct known *places, struct no
     places[way].parent = parent.definition;
     places[way].definition = t->definitions;
     signal_fence();
-    places[way].ip = ip;
+    places[way].key = known_key(ip, frames);
 #ifdef HEAPLAB_VERIFY
     verify_define(t, first + way, parent.number, ip);
 #endif
     return (struct node){first + way, t->definitions};
 }
 
-/* The node of `ip` called from `parent`; the first `frames` frames of the stack are in use. */
-ALWAYS_INLINE struct node node_of(struct thread *t, struct node parent, uint64_t ip, uint32_t path, uint32_t frames)
+/* The node of `ip` called from `parent`, outside of which lie the first `frames` - 1 frames of the stack; its places are `places`. */
+ALWAYS_INLINE struct node node_of(struct thread *t, struct node parent, uint64_t ip, struct known *places, uint32_t frames)
 {
-    struct known *places = known_places(t, path);
-    for (uint32_t way = 0; way < KNOWN_WAYS; way++)
-        if (likely(places[way].ip == ip && places[way].parent == parent.definition))
-            return (struct node){(uint32_t)(&places[way] - t->known) + 1, places[way].definition};
+    const uint64_t key = known_key(ip, frames);
+    /* sums and no branches: in which place it is cannot be foretold */
+    uint32_t same = (uint32_t)(places[0].key == key) | (uint32_t)(places[1].key == key) << 1 | (uint32_t)(places[2].key == key) << 2 |
+                    (uint32_t)(places[3].key == key) << 3;
+    for (; likely(same); same &= same - 1) {
+        struct known *place = &places[__builtin_ctz(same)];
+        if (likely(place->parent == parent.definition))
+            return (struct node){(uint32_t)(place - t->known) + 1, place->definition};
+    }
     return define(t, places, parent, ip, frames);
 }
 
@@ -202,7 +214,8 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     struct outward out = {.at = at};
     uintptr_t high = t->stack.end;
     const uint32_t most = recorder.depth + WALK_MORE;
-    const struct frame *kept = t->frames;
+    const struct frame *const kept = t->frames;
+    struct step *const steps = t->steps;
     t->step_count = 0;
     w->complete = true;
     w->interrupted = false;
@@ -211,12 +224,14 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
         frames--;
     /* before the first rule is known: these loads wait for nothing, those of the walk for one another */
     const uint32_t good = frames ? holding(t->checks, kept[frames - 1].checks) : 0;
+    while (frames && kept[frames - 1].checks > good)
+        frames--;
     for (;;) {
         while (frames && kept[frames - 1].at.sp < at.sp)
             frames--;
         if (frames && kept[frames - 1].at.sp == at.sp) {
             const struct frame *f = &kept[frames - 1];
-            if (f->at.ip == at.ip && (f->at.fp == at.fp || !f->fp_matters) && f->checks <= good) {
+            if (f->at.ip == at.ip && (f->at.fp == at.fp || !f->fp_matters)) {
                 w->complete = t->complete;
                 break;
             }
@@ -228,8 +243,10 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
             frames = 0;
             break;
         }
-        t->steps[t->step_count++] = (struct step){at, out.ip_slot, out.fp_slot, out.cfa_slot, rule, 0};
-        if (unlikely(t->step_count >= most)) {
+        uint32_t count = t->step_count;
+        steps[count] = (struct step){at, out.ip_slot, out.fp_slot, out.cfa_slot, rule, 0};
+        t->step_count = ++count;
+        if (unlikely(count >= most)) {
             w->complete = false;
             frames = 0;
             break;
@@ -253,19 +270,24 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
 }
 
 /* Notes the words from which the frame at `at` was read; the frames inside of it depend on them. */
-ALWAYS_INLINE uint32_t note_checks(struct thread *t, uint32_t count, uintptr_t ip_slot, uintptr_t fp_slot, uintptr_t cfa_slot, bool fp_matters)
+ALWAYS_INLINE uint32_t note_checks(struct check *checks, uint32_t count, uintptr_t ip_slot, uintptr_t fp_slot, uintptr_t cfa_slot, bool fp_matters)
 {
     if (ip_slot)
-        t->checks[count++] = (struct check){(const uintptr_t *)ip_slot, *(const uintptr_t *)ip_slot};
-    if (fp_slot && fp_matters)
-        t->checks[count++] = (struct check){(const uintptr_t *)fp_slot, *(const uintptr_t *)fp_slot};
+        checks[count++] = (struct check){(const uintptr_t *)ip_slot, *(const uintptr_t *)ip_slot};
+    const uintptr_t *fp = (const uintptr_t *)(fp_slot ? fp_slot : ip_slot);
+    if (likely(fp)) { /* written where it is not wanted too, which costs less than a branch that goes either way */
+        checks[count] = (struct check){fp, *fp};
+        count += (fp_slot != 0) & fp_matters;
+    }
     if (unlikely(cfa_slot))
-        t->checks[count++] = (struct check){(const uintptr_t *)cfa_slot, *(const uintptr_t *)cfa_slot};
+        checks[count++] = (struct check){(const uintptr_t *)cfa_slot, *(const uintptr_t *)cfa_slot};
     return count;
 }
 
 ALWAYS_INLINE bool depends_on_fp(packed rule, bool outer)
 {
+    if (likely(rule & RULE_WITHIN))
+        return outer & (rule_fp(rule) == FP_SAME);
     if (rule_kind(rule) == RULE_FRAME_POINTER)
         return true;
     return rule_kind(rule) == RULE_STEP && (rule_cfa(rule) != CFA_SP || rule_fp(rule) == FP_AT_FP || (rule_fp(rule) == FP_SAME && outer));
@@ -274,32 +296,37 @@ ALWAYS_INLINE bool depends_on_fp(packed rule, bool outer)
 /* Puts the walk's frames on top of the kept ones, from the outermost, and returns the innermost's node. */
 __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const struct walk *w)
 {
-    uint32_t frames = w->kept, checks = 0, path = frames ? t->frames[frames - 1].path : 0;
-    for (uint32_t i = t->step_count; i-- > 0;) {
-        path = t->steps[i].path = path_of(path, t->steps[i].at.ip);
-        __builtin_prefetch(known_places(t, path));
+    struct frame *const kept = t->frames;
+    struct step *const steps = t->steps;
+    struct known *const known = t->known;
+    struct check *const noted = t->checks;
+    const uint32_t count = t->step_count, shift = 34 - t->known_bits;
+    uint32_t frames = w->kept, checks = 0, path = frames ? kept[frames - 1].path : 0;
+    for (uint32_t i = count; i-- > 0;) {
+        path = steps[i].path = path_of(path, steps[i].at.ip);
+        __builtin_prefetch(&known[path >> shift << 2]);
     }
     struct node node = {0, 0};
     bool fp_matters = false;
     if (!t->stamp)
         t->stamp = counter(); /* here, because it takes as long as fetching the places */
     if (frames) {
-        const struct frame *outer = &t->frames[frames - 1];
+        const struct frame *outer = &kept[frames - 1];
         node = outer->node;
         fp_matters = outer->fp_matters;
         checks = outer->checks;
-        if (t->step_count)
-            checks = note_checks(t, checks, w->last.ip_slot, w->last.fp_slot, w->last.cfa_slot, fp_matters);
+        if (count)
+            checks = note_checks(noted, checks, w->last.ip_slot, w->last.fp_slot, w->last.cfa_slot, fp_matters);
     } else if (w->last.stopped_at) {
-        t->checks[checks++] = (struct check){w->last.stopped_at, *w->last.stopped_at};
+        noted[checks++] = (struct check){w->last.stopped_at, *w->last.stopped_at};
     }
-    for (uint32_t i = t->step_count; i-- > 0;) {
-        const struct step *s = &t->steps[i];
-        node = node_of(t, node, s->at.ip, s->path, frames);
+    for (uint32_t i = count; i-- > 0;) {
+        const struct step *s = &steps[i];
+        node = node_of(t, node, s->at.ip, &known[s->path >> shift << 2], frames);
         fp_matters = depends_on_fp(s->rule, fp_matters);
-        t->frames[frames++] = (struct frame){s->at, node, s->path, checks, fp_matters};
+        kept[frames++] = (struct frame){s->at, node, s->path, (uint16_t)checks, fp_matters};
         if (i)
-            checks = note_checks(t, checks, s->ip_slot, s->fp_slot, s->cfa_slot, fp_matters);
+            checks = note_checks(noted, checks, s->ip_slot, s->fp_slot, s->cfa_slot, fp_matters);
     }
     t->frame_count = w->interrupted || t->overwritten ? 0 : frames;
     t->overwritten = false;
@@ -315,7 +342,7 @@ COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
         return 0;
     if (!t->stamp)
         t->stamp = counter();
-    return node_of(t, (struct node){0, 0}, ip, path_of(0, ip), 0).number;
+    return node_of(t, (struct node){0, 0}, ip, known_places(t, path_of(0, ip)), 0).number;
 }
 
 #ifdef HEAPLAB_VERIFY

@@ -41,8 +41,8 @@ struct frame {
     struct registers at;
     struct node node;
     uint32_t path; /* hash of its return address and all outside of it */
-    uint32_t checks : 31; /* the first so many checks vouch for all frames outside of this one */
-    bool fp_matters : 1; /* whether unwinding from here depends on fp */
+    uint16_t checks; /* the first so many checks vouch for all frames outside of this one */
+    bool fp_matters; /* whether unwinding from here depends on fp */
 };
 
 /* "This word of the stack still holds this value." */
@@ -61,9 +61,9 @@ struct step {
     uint32_t path;
 };
 
-/* What the ring's node of this place's number is: `ip` called from definition `parent`. */
+/* What the ring's node of this place's number is: an address called from definition `parent`. */
 struct known {
-    uint64_t ip; /* 0: nothing yet */
+    uint64_t key; /* the address, and above it, in 16 bits, how many frames lie outside; 0: nothing yet */
     uint32_t parent, definition;
 };
 #define KNOWN_WAYS 4 /* places a node may have: a cache line */

@@ -2,9 +2,10 @@
  * one probe. Readers take no lock; a miss is worked out by dwarf.c under recorder.modules_lock. */
 #include "arch.h"
 
-/* Packed: kind in bits 0-2, where the caller's frame address comes from in 3-4, fp in 5-6, the three offsets in words of 8
- * bytes in 8-31 (cfa), 32-47 (fp) and 48-63 (return address). What does not fit is no rule. */
+/* Packed: kind in bits 0-2, where the caller's frame address comes from in 3-4, fp in 5-6, RULE_WITHIN in 7, the three offsets in words
+ * of 8 bytes in 8-31 (cfa), 32-47 (fp) and 48-63 (return address). What does not fit is no rule. */
 typedef uint64_t packed;
+#define RULE_WITHIN 128u /* a step from sp outwards by a size of its own, which reads nothing but words of that frame: most are */
 #define RULE_UNKNOWN 5 /* not code that we know of; never in the table */
 #define RULE_LEAF 6    /* aarch64, interrupted only: the return address is in its register */
 
@@ -33,14 +34,23 @@ static bool fits(int64_t offset, unsigned bits)
     return offset % 8 == 0 && offset / 8 < (int64_t)1 << (bits - 1) && offset / 8 >= -((int64_t)1 << (bits - 1));
 }
 
+static bool within(const struct rule *rule)
+{
+    if (rule->cfa != CFA_SP || rule->cfa_offset <= 0 || rule->ra_offset > -8 || rule->ra_offset < -rule->cfa_offset)
+        return false;
+    return rule->fp == FP_SAME || (rule->fp == FP_AT_CFA && rule->fp_offset <= -8 && rule->fp_offset >= -rule->cfa_offset);
+}
+
 static packed pack(const struct rule *rule)
 {
     if (rule->kind != RULE_STEP)
         return rule->kind;
     if (!fits(rule->cfa_offset, 24) || !fits(rule->fp_offset, 16) || !fits(rule->ra_offset, 16))
         return RULE_STOP;
-    return (packed)rule->kind | (packed)rule->cfa << 3 | (packed)rule->fp << 5 | ((packed)(rule->cfa_offset / 8) & 0xffffff) << 8 |
-           ((packed)(rule->fp_offset / 8) & 0xffff) << 32 | ((packed)(rule->ra_offset / 8) & 0xffff) << 48;
+    bool is_within = within(rule);
+    int64_t fp_offset = is_within && rule->fp == FP_SAME ? rule->ra_offset : rule->fp_offset; /* a word that may be read */
+    return (packed)rule->kind | (is_within ? RULE_WITHIN : 0) | (packed)rule->cfa << 3 | (packed)rule->fp << 5 |
+           ((packed)(rule->cfa_offset / 8) & 0xffffff) << 8 | ((packed)(fp_offset / 8) & 0xffff) << 32 | ((packed)(rule->ra_offset / 8) & 0xffff) << 48;
 }
 
 /* Places are looked for from here on. The return addresses of 128 bytes of code share a cache line: a program has far more of them
@@ -185,11 +195,32 @@ struct outward {
 
 ALWAYS_INLINE bool on_stack(uintptr_t slot, uintptr_t low, uintptr_t high) { return slot >= low && slot <= high - 8 && slot % 8 == 0; }
 
-/* One frame outwards by a RULE_STEP or RULE_FRAME_POINTER; false: the walk ends here. Reads only between sp and `high`. */
+/* A return address of 0 ends the stack. */
+ALWAYS_INLINE bool ends_at(struct outward *out)
+{
+    out->stopped_at = (const uintptr_t *)out->ip_slot;
+    return false;
+}
+
+/* One frame outwards by a RULE_STEP or RULE_FRAME_POINTER, from an sp that is a multiple of 8; false: the walk ends here. Reads only between sp and `high`. */
 ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, struct outward *out)
 {
     uintptr_t cfa, slot;
     out->cfa_slot = 0;
+    if (likely(rule & RULE_WITHIN)) {
+        cfa = at.sp + (uintptr_t)rule_cfa_offset(rule);
+        if (unlikely(cfa > high))
+            return false;
+        out->at.sp = cfa;
+        out->ip_slot = cfa + (uintptr_t)rule_ra_offset(rule);
+        out->at.ip = strip(*(const uintptr_t *)out->ip_slot);
+        /* without a branch: which functions save fp is nothing that a processor could foretell */
+        slot = cfa + (uintptr_t)rule_fp_offset(rule);
+        uintptr_t saved = -(uintptr_t)(rule_fp(rule) == FP_AT_CFA);
+        out->at.fp = at.fp ^ ((at.fp ^ *(const uintptr_t *)slot) & saved);
+        out->fp_slot = slot & saved;
+        return likely(out->at.ip) || ends_at(out);
+    }
     if (unlikely(rule_kind(rule) == RULE_FRAME_POINTER)) {
         /* {caller's fp, return address} at fp, on both architectures */
         if (!on_stack(at.fp, at.sp, high - 8))
@@ -222,11 +253,7 @@ ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, st
     }
     out->at.ip = strip(*(const uintptr_t *)out->ip_slot);
     out->at.fp = out->fp_slot ? *(const uintptr_t *)out->fp_slot : at.fp;
-    if (unlikely(!out->at.ip)) {
-        out->stopped_at = (const uintptr_t *)out->ip_slot;
-        return false;
-    }
-    return true;
+    return likely(out->at.ip) || ends_at(out);
 }
 
 /* From a handler's return address to the place that the signal interrupted; *lr is its return address register. */
@@ -239,5 +266,5 @@ static bool step_signal(struct registers at, uintptr_t high, struct registers *i
     memcpy(&interrupted->sp, frame + SIGNAL_SP, 8);
     memcpy(&interrupted->fp, frame + SIGNAL_FP, 8);
     memcpy(lr, frame + SIGNAL_FP + 8, 8);
-    return true;
+    return interrupted->sp % 8 == 0;
 }
