@@ -71,6 +71,18 @@ fn a_full_disk_stops_the_recording_and_not_the_program() {
     assert!(seen[0] > 1000 && seen[0] < counted(&counts)[0]);
 }
 
+/// What it inherits of its parent's ring is gone, and it gets none of its own.
+#[test]
+fn a_forked_child_without_a_ring_runs_as_it_would() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(program) = compile(folder.path(), "ringless_child", "cc", &[]) else { return };
+    let recording = record(&options(folder.path(), &[&program]));
+    assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "the child ended as it would");
+    let told = |loss: &String| loss.starts_with("1 process or thread could not be recorded") && loss.contains("its limit on the size of files");
+    assert!(recording.meta.losses.iter().any(told), "{:?}", recording.meta.losses);
+    assert_eq!(recording.births(5000..6000).len(), 1000, "the parent's own are there");
+}
+
 /// The disk is full before it has taken one block: what the program did until it was told is in its rings.
 #[test]
 fn a_disk_that_takes_no_block_leaves_what_rings_hold() {
