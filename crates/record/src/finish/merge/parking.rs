@@ -32,7 +32,9 @@ impl<S: EventSink> Merge<'_, S> {
             return Ok(Step::Away);
         }
         if let Some(found) = self.heap(process).remove(address) {
-            self.counts.ended_by_reuse += 1;
+            // A copy of what the parent had may be of something that another thread of it freed between the moment that the fork is known by
+            // and the fork itself. No figure rests on it.
+            self.counts.ended_by_reuse += u64::from(!found.inherited);
             self.dead(place, found, address, stamp)?;
         }
         Ok(Step::Done)
