@@ -19,7 +19,7 @@ use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, execs, preload, proc_fs, spawn};
 use heaplab_recorder::layout;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -193,6 +193,7 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         waiting_told: false,
         stop_told: false,
         refused_told: 0,
+        cut_told: HashSet::new(),
         last_name: None,
     };
     Ok((session, child))
@@ -217,6 +218,7 @@ struct Session<'a> {
     waiting_told: bool,
     stop_told: bool,
     refused_told: u32,
+    cut_told: HashSet<u32>,
     /// What the started process was called when it ended.
     last_name: Option<String>,
 }
@@ -365,8 +367,8 @@ impl Session<'_> {
             self.refused_told = refused.count;
         }
         for (pid, reason) in self.drainer.take_cut() {
-            // What heaplab asked for is told above.
-            if reason == layout::CUT_NO_SPACE {
+            // What heaplab asked for is told above; of a process that has become another program it is told once.
+            if reason == layout::CUT_NO_SPACE && self.cut_told.insert(pid) {
                 progress(Progress::Missing(format!("process {pid} is no longer recorded: no space was left for what it had to say")));
             }
         }
