@@ -201,7 +201,7 @@ mod tests {
         let error = finish::finish(&spool, &output, false, Some(Ending { pid: 7, status: None, missed: Vec::new() }), None).unwrap_err();
         assert!(matches!(error, RecordError::Finish { .. }), "{error}");
         let said = error.to_string();
-        assert!(said.contains("as no known JDK writes them; the first: line 1") && said.contains("made"), "{said}");
+        assert!(said.contains("as no known JDK writes it; the first: line 1") && said.contains("made"), "{said}");
         assert!(!output.exists());
     }
 

@@ -13,6 +13,7 @@
 //! - [`parquet`]: the part of that file format that bundles use.
 //! - [`program`]: the compact replay program compiled from a bundle once and mapped.
 //! - [`import`]: other tools' traces as events.
+//! - [`words`]: counts in sentences.
 
 pub mod bundle;
 pub mod error;
@@ -24,6 +25,7 @@ pub mod parquet;
 pub mod program;
 pub mod source;
 pub mod tables;
+pub mod words;
 
 pub use error::TraceError;
 pub use event::{Event, Family, Flags, NO_STACK, ObjectId, Op, Origin, StackId};

@@ -12,6 +12,7 @@ use crate::spool::reader::Index;
 use heaplab_recorder::layout;
 use heaplab_trace::bundle::Meta;
 use heaplab_trace::tables::{Began, Ended, Process, Sample, Tables};
+use heaplab_trace::words::so_many;
 use std::collections::HashMap;
 
 /// A row of `processes` and how and when it ended.
@@ -191,31 +192,43 @@ impl Facts {
         let mut losses: Vec<String> = Vec::new();
         let mut add = |count: u64, text: &str| {
             if count > 0 {
-                losses.push(format!("{count} {text}"));
+                losses.push(so_many(count, text));
             }
         };
-        add(self.lost[layout::LOST_NESTED_FULL], "events inside of other events (signal handlers): their ring was full");
-        add(self.lost[layout::LOST_NESTED_DEEPER], "events inside of events inside of events");
-        add(self.lost[layout::LOST_NO_RING], "events of threads for which no ring could be made");
-        add(self.lost[layout::LOST_RECORDS_FULL], "records of modules");
-        add(self.lost[layout::LOST_STACK_BOUNDS], "stacks cut short: where their memory lies could not be told");
+        add(
+            self.lost[layout::LOST_NESTED_FULL],
+            "[event inside of another (a signal handler): its|events inside of other events (signal handlers): their] ring was full",
+        );
+        add(self.lost[layout::LOST_NESTED_DEEPER], "[event|events] inside of events inside of events");
+        add(self.lost[layout::LOST_NO_RING], "[event|events] of threads for which no ring could be made");
+        add(self.lost[layout::LOST_RECORDS_FULL], "[record|records] of modules");
+        add(
+            self.lost[layout::LOST_STACK_BOUNDS],
+            "[stack cut short: where its|stacks cut short: where their] memory lies could not be told",
+        );
         add(
             self.lost[layout::LOST_NESTED_STACK],
-            "stacks of events inside of other events (signal handlers); the events are there without",
+            "[stack of an event inside of another (a signal handler); the event is|stacks of events inside of other events (signal handlers); the events are] there without",
         );
-        add(self.lost[layout::LOST_MARK_LONG], "names of marks, cut at 256 bytes");
-        add(unknown_stacks, "stacks (their events are there): what defined them is missing");
+        add(self.lost[layout::LOST_MARK_LONG], "[name of a mark|names of marks], cut at 256 bytes");
+        add(unknown_stacks, "[stack (its event is there): what defined it|stacks (their events are there): what defined them] is missing");
         add(
             counts.unknown_frees,
-            "frees of blocks whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
+            "[free of a block|frees of blocks] whose allocation was not recorded (the dynamic linker makes some before recording can begin); left out",
         );
-        add(counts.unknown_reallocs, "reallocations of blocks whose allocation was not recorded; taken as allocations");
-        add(counts.ended_by_reuse, "objects whose free was not recorded; ended where their address was handed out again");
-        add(counts.after_cut, "events after the recording was cut; left out");
+        add(
+            counts.unknown_reallocs,
+            "[reallocation of a block whose allocation was not recorded; taken as an allocation|reallocations of blocks whose allocation was not recorded; taken as allocations]",
+        );
+        add(
+            counts.ended_by_reuse,
+            "[object whose free was not recorded; ended where its|objects whose free was not recorded; ended where their] address was handed out again",
+        );
+        add(counts.after_cut, "[event|events] after the recording was cut; left out");
         if let Some(refused) = self.refused {
             losses.push(format!(
-                "{} processes or threads could not be recorded (the last, of process {}, {})",
-                refused.count,
+                "{} (the last, of process {}, {})",
+                so_many(refused.count.into(), "[process or thread|processes or threads] could not be recorded"),
                 refused.pid,
                 refused.reason()
             ));

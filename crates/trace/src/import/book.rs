@@ -5,6 +5,7 @@ use super::{Imported, Options};
 use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
+use crate::words::so_many;
 use crate::{Event, EventSink, Family, Flags, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
@@ -219,12 +220,12 @@ impl<'s, S: EventSink> Book<'s, S> {
         let losses = &mut self.out.meta.losses;
         let mut say = |count: u64, what: &str| {
             if count > 0 {
-                losses.push(format!("{count} {what}"));
+                losses.push(so_many(count, what));
             }
         };
-        say(self.unknown, "frees or reallocations of what the trace never allocated were dropped");
-        say(self.reused, "allocations of an address that was still live: the old object is taken as freed there");
-        say(self.ignored, "lines that are not about allocations were passed over");
+        say(self.unknown, "[free or reallocation|frees or reallocations] of what the trace never allocated [was|were] dropped");
+        say(self.reused, "[allocation|allocations] of an address that was still live: the old object is taken as freed there");
+        say(self.ignored, "[line that is|lines that are] not about allocations [was|were] passed over");
         if self.clock.is_none() {
             losses.push("the trace has no time stamps".into());
         }

@@ -7,6 +7,7 @@
 use super::Imported;
 use super::book::{Book, Request, Who};
 use super::lines::{Line, Lines, decimal, hexadecimal};
+use crate::words::so_many;
 use crate::{EventSink, TraceError};
 use std::io::BufRead;
 
@@ -44,7 +45,7 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         apply(&call, who, &line, &mut book)?;
     }
     if in_arenas > 0 {
-        book.out.meta.losses.push(format!("{in_arenas} calls name an arena of the allocator; it is not kept"));
+        book.out.meta.losses.push(so_many(in_arenas, "[call names|calls name] an arena of the allocator; it is not kept"));
     }
     Ok(book.finish())
 }

@@ -23,6 +23,7 @@ use super::lines::{Line, Lines, decimal};
 use super::{Imported, Options};
 use crate::bundle::Meta;
 use crate::tables::{Arena, Frame, Mark, Process, StackNode, Tables, Thread};
+use crate::words::so_many;
 use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
 use std::io::BufRead;
@@ -303,10 +304,10 @@ impl<S: EventSink> Importer<'_, S> {
         meta.stack_depth = 1;
         meta.losses.push(KINDS_UNKNOWN.into());
         if self.unknown > 0 {
-            meta.losses.push(format!("{} blocks were given back, but the trace does not know which", self.unknown));
+            meta.losses.push(so_many(self.unknown, "[block was|blocks were] given back, but the trace does not know which"));
         }
         if self.dropped > 0 {
-            meta.losses.push(format!("{} lines contradicted those before them and were dropped", self.dropped));
+            meta.losses.push(so_many(self.dropped, "[line contradicted those before it and was|lines contradicted those before them and were] dropped"));
         }
         self.out
     }
@@ -401,7 +402,7 @@ mod tests {
             assert!(said.contains(expected) && said.contains("--lenient"), "{said}");
             assert_eq!(events.len(), kept, "what came before it stays");
             let (_, imported) = read(&text, true).unwrap();
-            assert!(imported.meta.losses.iter().any(|loss| loss.starts_with("1 lines contradicted")), "{:?}", imported.meta.losses);
+            assert!(imported.meta.losses.iter().any(|loss| loss.starts_with("1 line contradicted those before it and was dropped")), "{:?}", imported.meta.losses);
         }
         for (rest, expected) in [
             ("0 a 0 99999999999999999999 1\n", "a count of words"),

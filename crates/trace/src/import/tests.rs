@@ -148,7 +148,7 @@ fn odd_calls_of_logalloc() {
         (Op::Free, 0, 0, 0, Flags::default()),
     ];
     assert_eq!(brief(&events), expected);
-    assert!(done.meta.losses.iter().any(|loss| loss.starts_with("1 calls name an arena")), "{:?}", done.meta.losses);
+    assert!(done.meta.losses.iter().any(|loss| loss.starts_with("1 call names an arena")), "{:?}", done.meta.losses);
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::bundle::Meta;
 use crate::import::lines::shown;
 use crate::import::{Imported, Options};
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
+use crate::words::so_many;
 use crate::{Event, EventSink, Family, ObjectId, Op, StackId, TraceError};
 use gaps::Gaps;
 use hashbrown::HashMap;
@@ -162,7 +163,7 @@ impl Importer {
         if let Some(pid) = decorations.pid
             && !self.enter(pid)
         {
-            self.drop_line("lines are of more JVMs than a recording can have, and passed over", &At { number, tid: 0, line });
+            self.drop_line("[line is|lines are] of more JVMs than a recording can have, and passed over", &At { number, tid: 0, line });
             return Ok(());
         }
         self.saw.tid |= decorations.tid.is_some();
@@ -171,7 +172,7 @@ impl Importer {
         match message {
             Message::Other => Ok(()),
             Message::Arena { what: ArenaMessage::Unknown, .. } | Message::Unknown => {
-                self.drop_line("lines about the metaspace are as no known JDK writes them", &at);
+                self.drop_line("[line about the metaspace is as no known JDK writes it|lines about the metaspace are as no known JDK writes them]", &at);
                 Ok(())
             }
             Message::Arena { what: ArenaMessage::Other, .. } => Ok(()),
@@ -252,7 +253,7 @@ impl Importer {
             self.out.meta.gaps = true;
             losses.push(said);
         }
-        losses.extend(self.dropped.iter().map(|(what, count, example)| format!("{count} {what}; the first: {example}")));
+        losses.extend(self.dropped.iter().map(|(what, count, example)| format!("{}; the first: {example}", so_many(*count, what))));
         if !self.saw.tid {
             losses.push(
                 "the log does not say which thread wrote a line (decoration tid): lines of several threads may have been mixed up".into(),
@@ -278,9 +279,9 @@ impl Importer {
     fn nothing(&self) -> TraceError {
         let found = match self.dropped.first() {
             _ if self.is_old() => String::from("the log of a JDK before 16 (\"SpaceManager\", \"Metachunk\"), which had another metaspace"),
-            Some((what, count, example)) => format!("{count} {what}; the first: {example}"),
+            Some((what, count, example)) => format!("{}; the first: {example}", so_many(*count, what)),
             None if self.counts.lines == 0 => String::from("no line at all"),
-            None => format!("no such line in {} lines", self.counts.lines),
+            None => format!("no such line in {}", so_many(self.counts.lines, "[line|lines]")),
         };
         TraceError::Malformed {
             path: self.options.name.clone(),

@@ -101,7 +101,7 @@ impl Importer {
         self.settle(at, sink)?;
         if words > ROOT_BYTES / WORD {
             if self.options.lenient {
-                self.drop_line("requests are for more words than any chunk has", at);
+                self.drop_line("[request is|requests are] for more words than any chunk has", at);
                 return Ok(());
             }
             let (what, limit) = ("the words of a request", ROOT_BYTES / WORD);
