@@ -17,7 +17,9 @@ impl fmt::Display for Statistics {
     fn fmt(&self, out: &mut fmt::Formatter) -> fmt::Result {
         self.kinds_table(out)?;
         self.loaders_table(out)?;
-        writeln!(out, "\nTotal Usage - {} loaders:", self.loaders)?;
+        // jcmd adds the classes of the CDS archive, and says how many those are.
+        let classes = self.classes.map_or_else(String::new, |classes| format!(", {classes} classes beside those of CDS"));
+        writeln!(out, "\nTotal Usage - {} loaders{classes}:", self.loaders)?;
         let both = (self.in_use(), self.free_blocks());
         for (name, in_use, blocks) in [
             ("Non-Class", self.non_class.in_use_total, self.non_class.free_blocks),

@@ -148,6 +148,8 @@ pub struct Pinned {
 pub struct Statistics {
     /// Loaders that live: pairs of arenas.
     pub loaders: u64,
+    /// Their classes together, where they are known: see [`Loader::classes`].
+    pub classes: Option<u64>,
     /// Non-class space.
     pub non_class: Space,
     /// Class space.
@@ -204,6 +206,7 @@ impl Statistics {
         let mut loaders = Loaders::default();
         statistics.arenas(shadow, tables, &mut loaders);
         statistics.pinned = pinned(shadow, |owners, free_bytes| loaders.pin(tables, owners, free_bytes));
+        statistics.classes = loaders.classes();
         (statistics.largest_loaders, statistics.pinning_loaders) = loaders.top();
         statistics
     }
@@ -324,6 +327,11 @@ impl Loaders {
                 loader.pinned_alone_bytes += free_bytes;
             }
         }
+    }
+
+    /// The classes of all; `None`: nobody's are known.
+    fn classes(&self) -> Option<u64> {
+        self.0.values().filter_map(|loader| loader.classes).reduce(|sum, classes| sum + classes)
     }
 
     /// The largest, and those that pin most.

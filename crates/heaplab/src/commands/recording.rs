@@ -2,7 +2,7 @@
 
 use crate::quote::quoted;
 use anyhow::Result;
-use heaplab_findings::words::{bytes, count};
+use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
 use heaplab_record::{output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -120,9 +120,9 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     }
     let processes = if finished.processes == 1 { String::new() } else { format!(" of {} processes", finished.processes) };
     eprintln!(
-        "heaplab: recorded {} events{processes}, {} objects, peak {} live, in {} ({})",
-        count(counts.events),
-        count(counts.objects),
+        "heaplab: recorded {}{processes}, {}, peak {} live, in {} ({})",
+        plural(counts.events, "event"),
+        plural(counts.objects, "object"),
         bytes(counts.peak_bytes),
         finished.output.display(),
         bytes(finished.bundle_bytes)
@@ -166,9 +166,9 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
         format!(" of {} JVMs ({}{more})", jvms.len(), pids.join(", "))
     };
     eprintln!(
-        "heaplab: recorded {} allocations in {} arenas{of_jvms}, at most {} committed at once, in {}",
-        count(counts.allocations),
-        count(counts.arenas),
+        "heaplab: recorded {} in {}{of_jvms}, at most {} committed at once, in {}",
+        plural(counts.allocations, "allocation"),
+        plural(counts.arenas, "arena"),
         bytes(counts.committed_peak_bytes),
         recorded.output.display()
     );

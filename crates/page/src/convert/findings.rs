@@ -202,8 +202,8 @@ fn leak_facts(leak: &Leak) -> Vec<(&'static str, String)> {
     let eighths: Vec<String> = leak.born_by_eighth.iter().map(|bytes| words::bytes(*bytes)).collect();
     vec![
         ("Pattern", pattern.into()),
-        ("Live at the end", format!("{} in {} objects", words::bytes(leak.at_end.bytes), words::count(leak.at_end.objects))),
-        ("Freed by this site", format!("{} objects", words::count(leak.freed))),
+        ("Live at the end", format!("{} in {}", words::bytes(leak.at_end.bytes), words::plural(leak.at_end.objects, "object"))),
+        ("Freed by this site", words::plural(leak.freed, "object")),
         ("Born in each eighth of the run", eighths.join(", ")),
     ]
 }

@@ -307,7 +307,10 @@ impl<S: EventSink> Importer<'_, S> {
             meta.losses.push(so_many(self.unknown, "[block was|blocks were] given back, but the trace does not know which"));
         }
         if self.dropped > 0 {
-            meta.losses.push(so_many(self.dropped, "[line contradicted those before it and was|lines contradicted those before them and were] dropped"));
+            meta.losses.push(so_many(
+                self.dropped,
+                "[line contradicted those before it and was|lines contradicted those before them and were] dropped",
+            ));
         }
         self.out
     }
@@ -402,7 +405,11 @@ mod tests {
             assert!(said.contains(expected) && said.contains("--lenient"), "{said}");
             assert_eq!(events.len(), kept, "what came before it stays");
             let (_, imported) = read(&text, true).unwrap();
-            assert!(imported.meta.losses.iter().any(|loss| loss.starts_with("1 line contradicted those before it and was dropped")), "{:?}", imported.meta.losses);
+            assert!(
+                imported.meta.losses.iter().any(|loss| loss.starts_with("1 line contradicted those before it and was dropped")),
+                "{:?}",
+                imported.meta.losses
+            );
         }
         for (rest, expected) in [
             ("0 a 0 99999999999999999999 1\n", "a count of words"),

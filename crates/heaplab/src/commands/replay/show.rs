@@ -4,7 +4,7 @@ use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
 use heaplab_experiment::verdict::{is_beyond_percent, plural};
-use heaplab_findings::words::{bytes, count};
+use heaplab_findings::words::{bytes, plural as plural_of};
 
 /// All of it, in lines of so many columns.
 pub fn results(results: &Results, columns: usize) -> String {
@@ -37,9 +37,9 @@ fn heading(results: &Results) -> String {
     let timed = results.earlier != Some(Measure::Time) && results.heaps.iter().any(|heap| heap.time.is_some());
     let blocks = if timed { format!("; {} of {}", plural(settings.reps, "block"), plural(settings.passes, "pass")) } else { String::new() };
     format!(
-        "{program}: {} events, {} objects, at most {} requested at once; {order}; {touch}{blocks}.",
-        count(workload.events),
-        count(workload.objects),
+        "{program}: {}, {}, at most {} requested at once; {order}; {touch}{blocks}.",
+        plural_of(workload.events, "event"),
+        plural_of(workload.objects, "object"),
         bytes(workload.peak_requested_bytes),
     )
 }

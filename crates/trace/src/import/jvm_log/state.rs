@@ -172,7 +172,10 @@ impl Importer {
         match message {
             Message::Other => Ok(()),
             Message::Arena { what: ArenaMessage::Unknown, .. } | Message::Unknown => {
-                self.drop_line("[line about the metaspace is as no known JDK writes it|lines about the metaspace are as no known JDK writes them]", &at);
+                self.drop_line(
+                    "[line about the metaspace is as no known JDK writes it|lines about the metaspace are as no known JDK writes them]",
+                    &at,
+                );
                 Ok(())
             }
             Message::Arena { what: ArenaMessage::Other, .. } => Ok(()),
