@@ -9,6 +9,7 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::mem::{offset_of, size_of};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -48,10 +49,13 @@ struct Area {
     words: u64,
 }
 
-/// Maps the whole file; `None` where it is shorter than `least_bytes`.
-fn map(file: &File, least_bytes: usize) -> io::Result<Option<Arc<MmapRaw>>> {
+/// Maps the whole file; `None` where it is shorter than `least_bytes`, or the magic number at `magic_at` is not there yet. That comes last, so
+/// that its page has memory then. A page without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
+/// the zeros either) end heaplab with a SIGBUS; read by a call it is zeros.
+fn map(file: &File, least_bytes: usize, magic_at: usize) -> io::Result<Option<Arc<MmapRaw>>> {
     let bytes = file.metadata()?.len();
-    if bytes < least_bytes as u64 {
+    let mut magic = [0; 8];
+    if bytes < least_bytes as u64 || file.read_exact_at(&mut magic, magic_at as u64).is_err() || magic == [0; 8] {
         return Ok(None);
     }
     let map = MmapOptions::new().len(bytes as usize).map_raw(file)?;
@@ -89,10 +93,10 @@ fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], S
 }
 
 impl ProcessFile {
-    /// Maps the file; `None` while it is shorter than its header.
+    /// Maps the file; `None` while its header is not there.
     pub fn open(path: &Path) -> io::Result<Option<ProcessFile>> {
         let file = File::options().read(true).write(true).open(path)?;
-        Ok(map(&file, size_of::<ProcessHeader>())?.map(ProcessFile))
+        Ok(map(&file, size_of::<ProcessHeader>(), offset_of!(ProcessHeader, magic))?.map(ProcessFile))
     }
 
     /// A copy of its header.
@@ -132,7 +136,7 @@ impl Ring {
     /// there yet gives `None`.
     pub fn open(path: &Path, at: usize) -> io::Result<Option<Ring>> {
         let file = File::options().read(true).write(true).open(path)?;
-        map(&file, at + size_of::<RingHeader>())?.map_or(Ok(None), |map| Ring::of(map, at))
+        map(&file, at + size_of::<RingHeader>(), at + offset_of!(RingHeader, magic))?.map_or(Ok(None), |map| Ring::of(map, at))
     }
 
     /// `map` is at least as long as the header at `at`.

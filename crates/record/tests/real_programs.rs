@@ -78,7 +78,8 @@ fn a_forked_child_without_a_ring_runs_as_it_would() {
     let Some(program) = compile(folder.path(), "ringless_child", "cc", &[]) else { return };
     let recording = record(&options(folder.path(), &[&program]));
     assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0), "the child ended as it would");
-    let told = |loss: &String| loss.starts_with("1 process or thread could not be recorded") && loss.contains("its limit on the size of files");
+    let told =
+        |loss: &String| loss.starts_with("1 process or thread could not be recorded") && loss.contains("its limit on the size of files");
     assert!(recording.meta.losses.iter().any(told), "{:?}", recording.meta.losses);
     assert_eq!(recording.births(5000..6000).len(), 1000, "the parent's own are there");
 }
@@ -419,6 +420,30 @@ fn a_disk_that_somebody_fills_stops_the_recording_and_not_the_program() {
     let stops = said.iter().filter(|(text, _)| Some(text) == recorded.cut.as_ref()).count();
     assert!(stops == 1 && said.iter().all(|(text, _)| text.contains("no space was left")), "told once: {said:?}");
     assert!(said[0].1 < counted(&counts)[0], "told while the program ran: {said:?}");
+}
+
+/// Programs, forks and threads that begin when nothing, or next to nothing, is left: each does what it would, and heaplab lives to tell.
+#[test]
+fn what_begins_on_a_full_disk_runs_as_it_would() {
+    let Some(disk) = SmallDisk::mount("size=80m") else {
+        eprintln!("skipped: no small file system can be mounted here");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let Some(family) = compile(folder.path(), "family", "cc", &[]) else { return };
+    let Some(threads) = compile(folder.path(), "threads", "cc", &[]) else { return };
+    let script = "head -c 200m /dev/zero > \"$2\" 2> \"$3\"; for pages in 0 1 2 3 5 8 13; do truncate -s -$((pages * 4096)) \"$2\"; \
+                  \"$0\"; [ $? = 5 ] || exit 1; \"$1\" 4 2000 > \"$3\" || exit 2; done; exit 4";
+    let (filler, said) = (disk.0.path().join("filler"), folder.path().join("said"));
+    let mut options = options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
+    // What is left goes to the programs, not to what heaplab notes.
+    options.samples = Duration::ZERO;
+    let recorded = session::record(&options, &mut |_| {}).unwrap();
+    assert_eq!(recorded.status.and_then(|status| status.code()), Some(4), "{recorded:?}");
+    assert!(recorded.refused.is_some(), "nothing was refused, so that the disk was not full: {recorded:?}");
+    std::fs::remove_file(filler).unwrap();
+    let (_, _, meta, _) = common::read(&options.spool);
+    assert!(meta.losses.iter().any(|loss| loss.contains("No space left on device")), "{:?}", meta.losses);
 }
 
 #[test]
