@@ -90,8 +90,9 @@ impl Arrivals {
         Arrivals { spool: spool.to_owned(), notices, is_listed: false }
     }
 
-    /// As [`Arrivals::new`], where the folder is to be listed each time; for tests.
-    pub fn by_listing(spool: &Path) -> Arrivals {
+    /// As [`Arrivals::new`], where the folder is to be listed each time.
+    #[cfg(test)]
+    fn by_listing(spool: &Path) -> Arrivals {
         Arrivals { spool: spool.to_owned(), notices: None, is_listed: false }
     }
 
@@ -150,6 +151,26 @@ mod tests {
         assert_eq!(arrivals[0].take().unwrap(), [(9, 0), (12, 1)], "only what is new");
         assert_eq!(arrivals[1].take().unwrap(), [(9, 0), (12, 0), (12, 1), (13, 0)]);
         assert_eq!(arrivals[0].take().unwrap(), []);
+    }
+
+    /// The system keeps so many notices and drops the others, which it says.
+    #[test]
+    fn files_that_were_not_noticed_are_found_by_listing() {
+        let most = fs::read_to_string("/proc/sys/fs/inotify/max_queued_events").ok().and_then(|text| text.trim().parse::<u32>().ok());
+        let Some(most) = most.filter(|most| *most <= 1 << 16) else {
+            eprintln!("skipped: too many files would have to be made for one not to be noticed");
+            return;
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let mut arrivals = Arrivals::new(folder.path());
+        assert_eq!(arrivals.take().unwrap(), []);
+        for pid in 0..most + 10 {
+            fs::write(folder.path().join(format!("{pid}-0.process")), b"").unwrap();
+        }
+        let found = arrivals.take().unwrap();
+        assert_eq!((found.len(), found.last()), (most as usize + 10, Some(&(most + 9, 0))));
+        fs::write(folder.path().join("0-1.process"), b"").unwrap();
+        assert_eq!(arrivals.take().unwrap(), [(0, 1)]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 /* malloc and free, which nearly all events are, with a short way for what needs no stack (t->plain, t->plain_free) on an allocator
  * that calls none of the names defined here. Large programs run out of instruction cache first, so that what counts is how few lines
  * of code and data an event takes. The long way is reached by a jump, which leaves the caller's registers to it as they
- * were. What ring.c says of handlers holds here too. */
+ * were. What enter.c says of handlers holds here too. */
 #include "arch.h"
 
 ALWAYS_INLINE bool enter_plain(struct thread *t, uint64_t words, uintptr_t frame, uint64_t *head)

@@ -23,6 +23,8 @@
 #include "unwind.c"
 #include "stacks.c"
 #include "ring.c"
+#include "threads.c"
+#include "enter.c"
 #include "nested.c"
 #include "hooks.c"
 #include "plain.c"

@@ -1,0 +1,174 @@
+/* Writing a record: opening a thread's ring for it and closing it again.
+ *
+ * Entering stores 0 in `limit`, so that a signal handler that allocates meanwhile finds the ring closed and writes to the
+ * nested ring; leaving publishes the head and restores it from `held_limit`, which whoever learns of more room has set. While the ring
+ * is closed, `busy_frame` names the hook that closed it, or is 0: it is named before and once more after, because a handler that
+ * strikes in between leaves 0 behind, and forgotten after the ring is open again. */
+#include "arch.h"
+
+/* From here on a handler writes to the nested ring. */
+ALWAYS_INLINE void close_ring(struct thread *t, uintptr_t frame)
+{
+    t->busy_frame = frame;
+    signal_fence();
+    t->limit = 0;
+    signal_fence();
+    t->busy_frame = frame;
+    signal_fence();
+}
+
+ALWAYS_INLINE void open_ring(struct thread *t)
+{
+    signal_fence();
+    t->limit = t->held_limit;
+    signal_fence();
+    t->busy_frame = 0;
+}
+
+static bool lies_in(uintptr_t address, uintptr_t start, uintptr_t end) { return address >= start && address < end; }
+
+/* Whether one of the two lies on the alternate stack for signals and the other does not, as far as can be told: that stack may be a part of
+ * the mapping that the thread's own lies in. */
+static bool apart(uintptr_t frame, uintptr_t other)
+{
+    stack_t alternate;
+    if (failed(sys(SYS_sigaltstack, 0, (long)&alternate, 0, 0, 0, 0)))
+        return true;
+    uintptr_t start = (uintptr_t)alternate.ss_sp, end = start + alternate.ss_size;
+    return !(alternate.ss_flags & SS_DISABLE) && lies_in(frame, start, end) != lies_in(other, start, end);
+}
+
+/* Whether the record that closed the ring will never be finished: a handler left it by longjmp, so that the stack has been
+ * unwound to its caller or beyond: a handler's frames lie below the record that it struck. On another stack that cannot be told, and the
+ * ring stays closed: its events are nested ones. Where stacks are recorded, t->stack is theirs as a rule, and it may not be changed here,
+ * because the record may be in the middle of a walk. */
+static bool abandoned(struct thread *t, uintptr_t frame)
+{
+    uintptr_t busy = t->busy_frame;
+    if (!busy || frame < busy)
+        return false;
+    struct range stack = t->stack;
+    if (!lies_in(busy, stack.start, stack.end)) {
+        stack = stack_around(busy);
+        if (!t->wants_stacks)
+            t->stack = stack;
+    }
+    return lies_in(frame, stack.start, stack.end) && !apart(frame, busy);
+}
+
+/* Everything but the common case of enter(): the ring is closed, full, not begun, or not there. */
+COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
+{
+    int error = errno;
+    if (!recorder_ready() || load_relaxed(&recorder.cut))
+        return NULL;
+    struct thread *t = self;
+    if ((!t->ring || !recorder.process->alive) && !(t = thread_new())) {
+        errno = error;
+        return NULL;
+    }
+    bool left = !t->limit && (t->begun || t->busy_frame);
+    if (left && !abandoned(t, frame))
+        return NULL;
+    close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
+    if (left) {
+        t->frame_count = t->check_count = 0; /* a walk may have been left in the middle */
+        t->nested_busy = false;
+    }
+    bool is_open = (t->begun || thread_begin(t)) && (t->head + words <= t->held_limit || wait_for_room(t, words));
+    errno = error;
+    if (!is_open)
+        return NULL;
+    t->busy_frame = frame;
+    return t;
+}
+
+/* Opens the ring for a record of up to `words`; NULL: it is not to be written here. `frame` is the hook's frame address. */
+ALWAYS_INLINE struct thread *enter(uint64_t words, uintptr_t frame)
+{
+    struct thread *t = self;
+    uint64_t limit = t->limit;
+    if (unlikely(!limit))
+        return enter_slow(words, frame);
+    close_ring(t, frame);
+    if (unlikely(t->head + words > limit)) {
+        t->limit = limit;
+        return enter_slow(words, frame);
+    }
+    return t;
+}
+
+ALWAYS_INLINE uint64_t *room(struct thread *t) { return t->data + (t->head & t->mask); }
+
+ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
+{
+    publish(t, words);
+    open_ring(t);
+}
+
+/* Puts memory behind all of the nested ring, when more than its first page is needed for the first time. */
+static bool back_nested(struct thread *t, uint64_t words)
+{
+    if (t->nested_head + words <= t->nested_backed_words || t->nested_backed_words == t->nested_words)
+        return true;
+    uint64_t backed = t->nested_backed_words;
+    if (!populate(t->nested_data + backed, (t->nested_words - backed) * 8))
+        return false;
+    t->nested_backed_words = t->nested_words;
+    return true;
+}
+
+/* What `words` take in the nested ring: also the record that says whose events follow, which each ring has by itself, and what is left of a lap in which
+ * they have no room. */
+static uint64_t nested_words_for(const struct thread *t, uint64_t words)
+{
+    uint64_t left = t->nested_words - (t->nested_head & (t->nested_words - 1));
+    words += t->nested_begun ? 0 : 4;
+    return words <= left ? words : left + words;
+}
+
+static bool nested_has_room(const struct thread *t, uint64_t words)
+{
+    return t->nested_head + nested_words_for(t, words) <= load_acquire(&t->ring->nested_tail) + t->nested_words;
+}
+
+ALWAYS_INLINE uint64_t *nested_room(struct thread *t) { return t->nested_data + (t->nested_head & (t->nested_words - 1)); }
+
+/* The nested ring's version of enter, room and leave: NULL unless the thread is inside a record of its main ring. */
+COLD static uint64_t *enter_nested(uint64_t words)
+{
+    struct thread *t = self;
+    if (!t->ring || !recorder.process->alive || t->limit || recorder.cut)
+        return NULL;
+    if (t->nested_busy) {
+        lose(HL_LOST_NESTED_DEEPER);
+        return NULL;
+    }
+    t->nested_busy = true;
+    signal_fence();
+    if (!nested_has_room(t, words) || !back_nested(t, words + 4)) {
+        lose(HL_LOST_NESTED_FULL);
+        t->nested_busy = false;
+        return NULL;
+    }
+    uint64_t all = nested_words_for(t, words), left = t->nested_words - (t->nested_head & (t->nested_words - 1));
+    if (all > left) { /* published with the event, as what follows */
+        pad(nested_room(t), left);
+        t->nested_head += left;
+    }
+    if (!t->nested_begun) {
+        write_thread_record(nested_room(t), HL_THREAD_BEGIN, t->tid);
+        t->nested_head += 4;
+        t->nested_begun = true;
+    }
+    return nested_room(t);
+}
+
+static void leave_nested(uint64_t words)
+{
+    struct thread *t = self;
+    t->nested_head += words;
+    store_release(&t->ring->nested_head, t->nested_head);
+    signal_fence();
+    t->nested_busy = false;
+}

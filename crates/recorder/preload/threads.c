@@ -1,0 +1,192 @@
+/* Threads: each takes a ring at its first event, those of a process that has just begun before that, and gives it back when it ends. */
+#include <pthread.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include "arch.h"
+
+/* What a thread without a ring points to: never written. */
+static struct thread nobody;
+__thread struct thread *self = &nobody;
+__thread uintptr_t inside;
+static __thread bool ended; /* the thread's destructors have run once */
+
+static pthread_key_t thread_key;
+static bool have_thread_key;
+
+#define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
+
+/* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
+#ifndef KNOWN_BITS
+#define KNOWN_BITS 14
+#define KNOWN_BITS_FIRST 16
+#endif
+
+static uint32_t kept_frames(void) { return recorder.depth + 48; }
+
+/* Where the parts of a thread's state lie. */
+struct thread_parts {
+    size_t frames, checks, steps, known, bytes;
+};
+
+static struct thread_parts thread_parts(uint32_t known_bits)
+{
+    struct thread_parts at;
+    size_t frames = recorder.depth ? kept_frames() + 1 : 0;
+    at.frames = (sizeof(struct thread) + 63) & ~(size_t)63;
+    at.checks = at.frames + frames * sizeof(struct frame);
+    at.steps = at.checks + frames * 3 * sizeof(struct check);
+    at.known = (at.steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
+    at.bytes = round_to_page(at.known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
+    return at;
+}
+
+/* A thread's state with a new ring, or NULL. */
+static struct thread *thread_make(struct process *p)
+{
+    bool is_first = !p->threads;
+    uint32_t known_bits = is_first ? KNOWN_BITS_FIRST : KNOWN_BITS;
+    struct thread_parts at = thread_parts(known_bits);
+    struct thread *t = is_first ? recorder.first_thread : NULL;
+    if (!t && !(t = map_private(at.bytes, MADV_WIPEONFORK))) {
+        refuse(HL_STEP_MAP, -ENOMEM);
+        return NULL;
+    }
+    if (!ring_make(t, p, is_first)) {
+        sys(SYS_munmap, (long)t, (long)at.bytes, 0, 0, 0, 0);
+        return NULL;
+    }
+    t->frames = (struct frame *)((uint8_t *)t + at.frames);
+    t->checks = (struct check *)((uint8_t *)t + at.checks);
+    t->steps = (struct step *)((uint8_t *)t + at.steps);
+    t->known = (struct known *)((uint8_t *)t + at.known);
+    t->known_bits = recorder.depth ? known_bits : 0;
+    t->wants_stacks = recorder.depth != 0;
+    t->plain = recorder.plain && !recorder.depth;
+    t->plain_free = recorder.plain;
+    t->header_trials = HEADER_TRIALS;
+    t->next = p->threads;
+    p->threads = t;
+    if (is_first)
+        recorder.first_thread = t;
+    return t;
+}
+
+static void write_thread_record(uint64_t *to, uint32_t kind, uint32_t tid)
+{
+    char name[16] = {0};
+    sys(SYS_prctl, PR_GET_NAME, (long)name, 0, 0, 0, 0);
+    to[1] = tid;
+    memcpy(to + 2, name, sizeof name);
+    to[0] = counter() << 4 | kind;
+}
+
+/* Takes back rings of threads that allocated after their last destructor and are gone. Called with the lock held. */
+static void reclaim_late(struct process *p)
+{
+    for (struct thread *t = p->threads; t; t = t->next) {
+        if (t->late && sys(SYS_tgkill, p->file->pid, t->tid, 0, 0, 0, 0) == -ESRCH) {
+            t->late = false;
+            store_relaxed(&t->ring->state, HL_RING_FREE);
+            t->next_free = p->free_threads;
+            p->free_threads = t;
+        }
+    }
+}
+
+/* Gives the calling thread a ring; NULL where there is none to be had. The ring is left closed, and not begun. A process that has just begun has
+ * one thread, which is called as it is. Signals are blocked. */
+static struct thread *thread_acquire(bool is_only)
+{
+    struct process *p = recorder.process;
+    lock(&p->lock);
+    if (!p->alive && !process_begin(recorder.pid ? HL_BEGAN_FORK : HL_BEGAN_STARTED)) {
+        store_release(&recorder.cut, 1);
+        unlock(&p->lock);
+        return NULL;
+    }
+    if (!p->free_threads)
+        reclaim_late(p);
+    struct thread *t = p->free_threads;
+    if (t)
+        p->free_threads = t->next_free;
+    else if (counter() >= p->retry_counter && !(t = thread_make(p)))
+        p->retry_counter = counter() + RETRY_TICKS;
+    unlock(&p->lock);
+    if (!t)
+        return NULL;
+    t->tid = is_only ? p->file->pid : (uint32_t)sys(SYS_gettid, 0, 0, 0, 0, 0, 0);
+    t->limit = 0;
+    t->held_limit = limit_now(t);
+    t->busy_frame = 0;
+    t->begun = t->nested_busy = t->nested_begun = false;
+    t->late = ended;
+    t->frame_count = t->check_count = 0;
+    t->stack = (struct range){0, 0};
+    memset(t->stacks, 0, sizeof t->stacks);
+    memset(t->nested_stacks, 0, sizeof t->nested_stacks);
+    store_relaxed(&t->ring->tid, t->tid);
+    store_relaxed(&t->ring->state, HL_RING_IN_USE);
+    self = t;
+    if (have_thread_key)
+        pthread_setspecific(thread_key, t);
+    return t;
+}
+
+static void publish(struct thread *t, uint64_t words)
+{
+    t->head += words;
+    store_release(&t->ring->head, t->head);
+}
+
+/* The thread ends, or its destructors run again because it allocated in between. */
+static void thread_destructor(void *pointer)
+{
+    struct thread *t = pointer;
+    struct process *p = recorder.process;
+    uint64_t signals;
+    int error = errno;
+    ended = true;
+    if (t != self || !t->ring || !p->alive)
+        return; /* wiped by a fork since */
+    t->busy_frame = 0;
+    signal_fence();
+    t->limit = 0;
+    signal_fence();
+    if (t->begun && (t->head + 4 <= t->held_limit || (!recorder.cut && wait_for_room(t, 4)))) {
+        write_thread_record(t->data + (t->head & t->mask), HL_THREAD_END, t->tid);
+        publish(t, 4);
+    }
+    block_signals(&signals);
+    self = &nobody;
+    lock(&p->lock);
+    store_relaxed(&t->ring->state, HL_RING_FREE);
+    t->late = false;
+    t->next_free = p->free_threads;
+    p->free_threads = t;
+    unlock(&p->lock);
+    restore_signals(&signals);
+    errno = error;
+}
+
+/* A ring for a thread that has none, or that is its parent's copy. */
+COLD static struct thread *thread_new(void)
+{
+    uint64_t signals;
+    block_signals(&signals);
+    struct thread *t = thread_acquire(false);
+    restore_signals(&signals);
+    if (!t)
+        lose(HL_LOST_NO_RING);
+    return t;
+}
+
+/* Before the first event of a thread: the record that says whose it is. The ring is closed. */
+static bool thread_begin(struct thread *t)
+{
+    if (t->head + 4 > t->held_limit && !wait_for_room(t, 4))
+        return false;
+    t->begun = true;
+    write_thread_record(t->data + (t->head & t->mask), HL_THREAD_BEGIN, t->tid);
+    publish(t, 4);
+    return true;
+}
