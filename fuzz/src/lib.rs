@@ -16,6 +16,7 @@ pub mod program;
 pub mod snapshot;
 pub mod snapshot_header;
 pub mod snapshot_lists;
+pub mod snapshot_packed;
 pub mod snapshot_rewrite;
 pub mod spool;
 pub mod spool_block;

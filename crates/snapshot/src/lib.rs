@@ -29,6 +29,8 @@ pub mod graph;
 pub mod index;
 mod meta;
 pub mod names;
+#[cfg(feature = "packed")]
+pub mod packed;
 mod phase;
 mod reader;
 pub mod rewrite;

@@ -1,9 +1,10 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
-use super::packed::Packing;
+use super::packed::unpack;
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
+use heaplab_snapshot::packed::Packing;
 use heaplab_snapshot::rewrite::RewriteError;
 use heaplab_snapshot::rows::Rows;
 use heaplab_snapshot::{ReadOptions, Snapshot};
@@ -102,7 +103,7 @@ impl Source {
         let unpacked = packed.map(|(packing, packed)| {
             let bar = spinner(quiet, format!("unpacking {}", path.display()))?;
             let unpacked =
-                packing.unpack(path, packed, &mut |there| bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there))));
+                unpack(packing, path, packed, &mut |there| bar.set_message(format!("unpacking {}: {}", path.display(), bytes(there))));
             bar.finish_and_clear();
             unpacked
         });
