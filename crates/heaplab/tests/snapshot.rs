@@ -302,6 +302,14 @@ fn a_cut_file_is_told_from_a_good_one() {
     assert!(refused.contains("empty file"), "{refused}");
     let folder = String::from_utf8(heaplab(&["summary"], files.0.path(), &[]).stderr).unwrap();
     assert!(folder.contains("is a folder"), "{folder}");
+    // Nobody writes into it, and nobody waits for that.
+    let pipe = files.path("pipe.heapsnapshot");
+    rustix::fs::mknodat(rustix::fs::CWD, &pipe, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+    for words in [&["summary"][..], &["validate"], &["diff", path.to_str().unwrap()]] {
+        let refused = heaplab(words, &pipe, &[]);
+        assert_eq!(refused.status.code(), Some(1), "{refused:?}");
+        assert!(String::from_utf8_lossy(&refused.stderr).contains("is no regular file"), "{refused:?}");
+    }
 }
 
 #[test]

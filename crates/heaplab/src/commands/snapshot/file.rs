@@ -90,10 +90,13 @@ pub struct Source {
 impl Source {
     /// Maps a file; one that is packed is unpacked.
     pub fn open(path: &Path, quiet: bool) -> Result<Source> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let metadata = file.metadata().with_context(|| format!("cannot open {}", path.display()))?;
+        let cannot_open = || format!("cannot open {}", path.display());
+        // Asked before it is opened: opening a pipe waits for who writes into it.
+        let metadata = std::fs::metadata(path).with_context(cannot_open)?;
         anyhow::ensure!(!metadata.is_dir(), "{} is a folder: name a snapshot in it", path.display());
         anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
+        let file = File::open(path).with_context(cannot_open)?;
+        let metadata = file.metadata().with_context(cannot_open)?;
         // SAFETY: the mapping is only read, and no writer of this program changes a file in place (they rename). That somebody else
         // does while it is read (other bytes under a shared reference; truncated, SIGBUS) is the accepted risk of mapping files.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
