@@ -117,7 +117,8 @@ fn table(study: &Study, outcomes: &[Outcome]) -> String {
     let count = |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
     let verdicts = [Verdict::Reproduced, Verdict::Partly, Verdict::Differs, Verdict::Open];
     let counts: Vec<_> = verdicts.map(|verdict| format!("{} {}", count(verdict), word(verdict))).into();
-    text.push_str(&format!("\n{} claims: {}\n", outcomes.len(), counts.join(", ")));
+    let claims = if outcomes.len() == 1 { "claim" } else { "claims" };
+    text.push_str(&format!("\n{} {claims}: {}\n", outcomes.len(), counts.join(", ")));
     if unmeasured > 0 {
         text.push_str(&labelled(
             "",

@@ -150,12 +150,14 @@ fn duplicates_in_words(rows: &[Row]) -> String {
         (number(rows().count() as u64), number(copies as u64), rows().map(|row| row.saving_bytes).sum::<u64>())
     };
     let (strings, copies, saving) = sums(false);
-    let mut text = format!("{strings} strings are on the heap {copies} times; one copy of each would save {}\n", bytes(saving));
+    let are = |count: &str, one: &str| if count == "1" { format!("1 {one} is") } else { format!("{count} {one}s are") };
+    let mut text = format!("{} on the heap {copies} times; one copy of each would save {}\n", are(&strings, "string"), bytes(saving));
     let (beginnings, objects, saving) = sums(true);
     if saving > 0 {
         text.push_str(&format!(
-            "{beginnings} beginnings are shared by {objects} strings of which the file has no more;\n\
+            "{} shared by {objects} strings of which the file has no more;\n\
              if these go on in the same way, one copy of each saves {} at most\n",
+            are(&beginnings, "beginning"),
             bytes(saving)
         ));
     }
