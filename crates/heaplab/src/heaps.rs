@@ -7,6 +7,7 @@ use heaplab_arena::{
     elastic,
     elastic::{Alone, Elastic},
     spec as arena,
+    walked::WalkedBumps,
 };
 use heaplab_experiment::HeapCell;
 use heaplab_heap::{Allocating, Footprint, Part, Structured};
@@ -402,7 +403,8 @@ pub fn stand(heap: &Heap, program: &Program) -> Result<Standing> {
             standing_on(Heap11::new(Options11::from(spec), plan_of(program)), program)
         }
         Heap::Metaspace(spec) => standing_on(metaspace_for(spec, program)?, program),
-        Heap::System(_) | Heap::Bump => return Err(structured(heap).err().unwrap_or_else(|| anyhow!("{heap} cannot be walked"))),
+        Heap::Bump => standing_on(WalkedBumps::default(), program),
+        Heap::System(_) => return Err(structured(heap).err().unwrap_or_else(|| anyhow!("{heap} cannot be walked"))),
     };
     standing.map_err(|error| match heap.limit() {
         Some(limit) if error.to_string().starts_with(RETURNED_NULL) => {
@@ -418,12 +420,12 @@ pub fn stand(heap: &Heap, program: &Program) -> Result<Standing> {
 /// It cannot; the message names those that can.
 pub fn structured(heap: &Heap) -> Result<()> {
     match heap {
-        Heap::Elastic(_) | Heap::Metaspace(_) => Ok(()),
-        Heap::System(_) | Heap::Bump => {
+        Heap::Elastic(_) | Heap::Metaspace(_) | Heap::Bump => Ok(()),
+        Heap::System(_) => {
             let metaspaces = Generation::ALL.map(|(_, name, _)| format!("{METASPACE}{name}")).join(", ");
             misasked!(
                 "{heap} does not tell where its chunks, free blocks and headers lie, so it cannot be walked; the heaps that can are \
-                 heaplab's own: {ELASTIC}, {metaspaces}"
+                 heaplab's own, {ELASTIC}, {metaspaces}, and {BUMP}"
             )
         }
     }

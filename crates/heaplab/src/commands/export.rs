@@ -65,8 +65,8 @@ pub struct Args {
     /// Pid (PID#2: its second program) or program name of the process to show, or all; by default the one with the largest peak
     #[arg(long, value_name = "PROCESS")]
     process: Option<String>,
-    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as it then stands (elastic or
-    /// a metaspace, with parameters: heaplab heaps)
+    /// With heapsnapshot: run the workload as far as the moment on this heap, and write the heap as it then stands (elastic,
+    /// a metaspace, with parameters: heaplab heaps; or bump)
     #[arg(long, value_name = "HEAP")]
     on: Option<String>,
     /// The one number that collapsed stacks have room for

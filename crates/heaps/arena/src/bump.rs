@@ -23,6 +23,16 @@ impl Bumps {
         self.regions[number].get_or_insert_default()
     }
 
+    /// The arena of a region, where there is one.
+    pub(crate) fn existing(&self, region: Region) -> Option<&Bump> {
+        self.regions.get(region.0 as usize)?.as_ref()
+    }
+
+    /// All arenas with their regions.
+    pub(crate) fn arenas(&self) -> impl Iterator<Item = (Region, &Bump)> {
+        (0..).zip(&self.regions).filter_map(|(region, bump)| Some((Region(region), bump.as_ref()?)))
+    }
+
     /// The end of the chunk that `block` lies in. Blocks above it in the chunk are older ones.
     fn chunk_end(bump: &Bump, block: NonNull<u8>) -> Option<usize> {
         // SAFETY: nothing is allocated in the arena while its chunks are looked at.

@@ -4,7 +4,7 @@
 //! what it costs on the allocator it was recorded under. A heap without regions needs no adapter here: the driver frees a
 //! dying region's blocks one by one, which is what a program pays that has malloc alone.
 //!
-//! - [`bump`]: bumpalo, one `Bump` an arena.
+//! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is made of.
 //! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters.
 //!
 //! ```
@@ -25,3 +25,4 @@ pub mod elastic;
 mod parts;
 mod sizes;
 pub mod spec;
+pub mod walked;

@@ -2,6 +2,7 @@
 
 use heaplab_arena::bump::Bumps;
 use heaplab_arena::elastic::{Alone, Elastic, growth};
+use heaplab_arena::walked::WalkedBumps;
 use heaplab_elastic::Options;
 use heaplab_heap::conformance::{drive, drive_structured, operations, pseudo_random};
 use heaplab_heap::{Allocating, Region, Request};
@@ -10,8 +11,10 @@ use proptest::prelude::*;
 #[test]
 fn bumpalo_keeps_the_contract() {
     for seed in 0..4 {
-        let driven = drive(Bumps::default(), &pseudo_random(seed, 1_500)).unwrap();
+        let list = pseudo_random(seed, 1_500);
+        let driven = drive(Bumps::default(), &list).unwrap();
         assert!(driven.births > 500 && driven.refused == 0, "{driven:?}");
+        assert_eq!(drive_structured(WalkedBumps::default(), &list).unwrap(), driven);
     }
 }
 
@@ -21,6 +24,7 @@ proptest! {
     #[test]
     fn any_list_passes(list in operations(200)) {
         drive(Bumps::default(), &list).unwrap();
+        drive_structured(WalkedBumps::default(), &list).unwrap();
     }
 
     #[test]

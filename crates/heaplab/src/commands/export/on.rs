@@ -150,16 +150,16 @@ mod tests {
         let metaspaces = ["metaspace:jdk17", "metaspace:jdk18,reclaim=aggressive", "metaspace:jdk16", "metaspace:jdk11"];
         let bundle = imported(folder.path());
         check(&bundle, &metaspaces);
-        check(&bundle, &["elastic", "elastic:growth=fast,reclaim=trim"]);
-        check(&Bundle::open(&root().join("traces/sqlite.heaplab")).unwrap(), &["elastic"]);
+        check(&bundle, &["elastic", "elastic:growth=fast,reclaim=trim", "bump"]);
+        check(&Bundle::open(&root().join("traces/sqlite.heaplab")).unwrap(), &["elastic", "bump"]);
     }
 
     #[test]
     fn heaps_that_cannot_be_walked_are_refused_with_those_that_can() {
         for (name, expected) in [
-            ("glibc", "elastic, metaspace:jdk11, metaspace:jdk16, metaspace:jdk17, metaspace:jdk18"),
+            ("glibc", "elastic, metaspace:jdk11, metaspace:jdk16, metaspace:jdk17, metaspace:jdk18, and bump"),
             ("jemalloc:narenas=1", "does not tell where"),
-            ("bump", "does not tell where"),
+            ("mimalloc", "does not tell where"),
             ("elastic,metaspace:jdk17", "names 2"),
             ("elastik", "there is no heap"),
             ("", "for example --on elastic"),
