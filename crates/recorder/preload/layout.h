@@ -11,8 +11,8 @@
  *   PID-SEQ-N.ring   struct hl_ring, then the ring's data, then the nested ring's data: the rings of further threads. N counts
  *                    from 1 to below hl_process.ring_count.
  * A file counts from the moment its magic is there (stored last, with release order). Whoever makes a file then adds one to
- * hl_control.announced, so that the drainer need not list the folder at every turn; a process that may not write the control
- * page cannot announce, so the folder is to be listed now and then all the same.
+ * hl_control.announced, so that the drainer need not look for files at every turn; a process that may not write the control
+ * page cannot announce, so they are to be looked for now and then all the same.
  *
  *   execs            lines. Made, empty, by the drainer; every process appends to it what it is about to start (exec.c):
  *                      e COUNTER PID PATH   process PID becomes PATH, in an environment that asks for the recorder
