@@ -17,6 +17,7 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
+use std::sync::Arc;
 
 /// A write that went where it should not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,8 +61,9 @@ pub struct Checked {
 }
 
 /// A head apart from the arena's memory, with a book, for an arena that has one chunk.
-pub fn checked_head(shared: &Shared, growth: Growth, first: Chunk) -> NonNull<Head> {
-    let head = Head::new(shared, growth, &first, true);
+pub fn checked_head(shared: &Arc<Shared>, growth: Growth, first: Chunk) -> NonNull<Head> {
+    // Of the Arc, not of a reference to what is in it: handles are made of the pointer.
+    let head = Head::new(Arc::as_ptr(shared), growth, &first, true);
     head.floor.set(ptr::without_provenance_mut(CLOSED));
     let mut book = Book::default();
     book.put_free(memory_of(shared, &first));

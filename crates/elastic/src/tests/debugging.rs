@@ -237,6 +237,17 @@ fn poison_fills_what_was_given_back_and_nothing_is_used_again_where_that_is_aske
 }
 
 #[test]
+fn an_arena_with_aids_makes_handles_of_its_space_and_dies_after_it() {
+    let (first, arena) = arena(CANARIES);
+    drop(first);
+    let space = arena.space();
+    assert_eq!(space.arenas(), 1);
+    drop(space);
+    arena.alloc(7u64).unwrap();
+    drop(arena);
+}
+
+#[test]
 fn without_no_reuse_the_same_block_serves_again() {
     for debug in [CANARIES, POISON] {
         let (_space, arena) = arena(debug);

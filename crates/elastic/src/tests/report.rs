@@ -3,6 +3,7 @@
 use super::{is_empty, layout, small};
 use crate::pool::shards::Shards;
 use crate::{Arena, ArenaStatistics, CommitLimit, Counts, Growth, Level, Options, Reclaim, Report, Space, UncommitTimes};
+#[cfg(not(miri))]
 use heaplab_buddy::marks;
 use std::ptr::NonNull;
 use std::sync::Arc;
