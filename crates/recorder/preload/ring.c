@@ -62,17 +62,25 @@ COLD static bool back_more(struct thread *t, uint64_t words)
     return true;
 }
 
+/* Recording was cut. What was filled is taken back: the room that was there before may be promised to an event without its stack. */
+static bool no_room(struct thread *t, uint64_t head)
+{
+    t->head = head;
+    t->held_limit = limit_now(t);
+    return false;
+}
+
 /* Waits until the ring has room for `words`. False: recording was cut. Signal handlers may run, and allocate. */
 COLD static bool wait_for_room(struct thread *t, uint64_t words)
 {
-    uint64_t began = counter();
+    const uint64_t began = counter(), head = t->head;
     struct timespec pause_time = {0, WAIT_NS_MIN};
     for (unsigned count = 1;; count++) {
         t->held_limit = limit_now(t);
         if (t->head + words <= t->held_limit)
             return true;
         if (load_relaxed(&recorder.cut))
-            return false;
+            return no_room(t, head);
         if (t->held_limit == lap_end(t)) { /* it is too near: the record begins the next lap */
             uint64_t left = t->held_limit - t->head;
             pad(t->data + (t->head & t->mask), left);
@@ -82,17 +90,17 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
         if (t->backed_words <= t->mask) {
             if (!back_more(t, words)) {
                 process_cut(HL_CUT_NO_SPACE, began);
-                return false;
+                return no_room(t, head);
             }
             continue;
         }
         if (load_relaxed(&recorder.control->state) == HL_CONTROL_STOPPED) {
             process_cut(HL_CUT_STOPPED, began);
-            return false;
+            return no_room(t, head);
         }
         if (count % CHECK_DRAINER_COUNT == 0 && !drainer_lives()) {
             process_cut(HL_CUT_DRAINER_DEAD, began);
-            return false;
+            return no_room(t, head);
         }
         sys(SYS_nanosleep, (long)&pause_time, 0, 0, 0, 0, 0);
         if (pause_time.tv_nsec < WAIT_NS_MAX)

@@ -40,6 +40,7 @@ tests!(here on Some(crate::machine::own()),
     a_small_ring_waits_for_the_drainer_and_loses_nothing
     what_was_published_survives_sigkill
     the_target_outlives_its_drainer
+    a_ring_that_is_cut_keeps_what_nobody_has_read
     a_spool_that_is_gone_leaves_the_target_alone
     a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed
 );
@@ -62,6 +63,7 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     a_small_ring_waits_for_the_drainer_and_loses_nothing
     what_was_published_survives_sigkill
     the_target_outlives_its_drainer
+    a_ring_that_is_cut_keeps_what_nobody_has_read
 );
 
 fn start(machine: &Machine, options: Options) -> Drainer {
@@ -464,6 +466,21 @@ fn the_target_outlives_its_drainer(machine: &Machine) {
         assert_eq!((image.state, image.cut_reason), (PROCESS_CUT, if stopped { CUT_STOPPED } else { CUT_DRAINER_DEAD }));
         assert!(image.events.iter().all(|e| e.counter <= image.cut_counter));
         assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
+    }
+}
+
+/// The event for which there is no room needs many words for its stack and is written without: what the drainer never read stays as it is.
+fn a_ring_that_is_cut_keeps_what_nobody_has_read(machine: &Machine) {
+    for ring_bytes in [64 << 10, 128 << 10] {
+        let d = start(machine, Options { ring_bytes, ..Options::default() });
+        let program = machine.compile(d.folder.path(), "forest.c", "forest", &[]);
+        d.control().state.store(CONTROL_STOPPED, std::sync::atomic::Ordering::Release);
+        let out = recorded(machine, &d, &program).arg("100000").output().unwrap();
+        assert_eq!((out.status.code(), &out.stdout[..]), (Some(0), &b"done\n"[..]));
+        let image = &d.finish()[0];
+        assert_eq!((image.state, image.cut_reason), (PROCESS_CUT, CUT_STOPPED));
+        let of_24 = sized(image, ALLOC, 24).len();
+        assert!(of_24 > 100, "{of_24} of {ring_bytes} bytes");
     }
 }
 

@@ -351,6 +351,7 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
     for (nested, (head, tail, offset, bytes)) in parts.into_iter().enumerate() {
         let (until, mut at) = (head.load(Acquire), tail.load(Relaxed));
         any |= at != until;
+        assert!(until - at <= bytes / 8, "{} words were overwritten before they were read", until - at - bytes / 8);
         let word = |i: u64| ring.map.at::<AtomicU64>(offset as usize + (i % (bytes / 8)) as usize * 8).load(Relaxed);
         while at < until {
             let (kind, counter) = stamp(word(at));
