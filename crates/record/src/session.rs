@@ -17,9 +17,9 @@ use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
 use crate::{discover, execs, preload, proc_fs, spawn};
-use heaplab_recorder::layout;
+use heaplab_recorder::{SPOOL_VARIABLE, layout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -34,6 +34,8 @@ const FREE_BYTES_MIN: u64 = 64 << 20;
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
 /// Time between two lookings for ends, new files and clock readings.
 const HOUSEKEEPING: Duration = Duration::from_millis(100);
+/// How long a forked process may take to say that it is there, when all others have ended; it may wait for a processor.
+const FILE_WAIT: Duration = Duration::from_secs(2);
 /// Signals after which the recording ends although the target does not.
 const PATIENCE: u32 = 3;
 
@@ -154,7 +156,8 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
     let settings = Settings {
         stack_depth: options.stack_depth,
         ring_bytes: options.ring_bytes,
-        nested_bytes: (options.ring_bytes / 16).max(16 * 1024),
+        // A page at least, which is 64 KiB on some kernels for aarch64.
+        nested_bytes: (options.ring_bytes / 16).max(16 * 1024).max(rustix::param::page_size() as u32),
         mark_signal: options.mark_signal,
     };
     let control = ControlPage::create(&spool, settings)?;
@@ -194,6 +197,7 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         stop_told: false,
         refused_told: 0,
         cut_told: HashSet::new(),
+        awaited: HashMap::new(),
         last_name: None,
     };
     Ok((session, child))
@@ -219,6 +223,8 @@ struct Session<'a> {
     stop_told: bool,
     refused_told: u32,
     cut_told: HashSet<u32>,
+    /// Processes without a file, since when they are waited for.
+    awaited: HashMap<u32, Instant>,
     /// What the started process was called when it ended.
     last_name: Option<String>,
 }
@@ -384,8 +390,11 @@ impl Session<'_> {
         }
         // Housekeeping has listed the folder since the status was seen, so that no process file is missed.
         let others: Vec<u32> = self.drainer.living().map(|key| key.0).collect();
-        if others.is_empty() || self.options.detach_children || self.stopped.is_some() {
+        if self.options.detach_children || self.stopped.is_some() {
             return true;
+        }
+        if others.is_empty() {
+            return self.ending_signals > 0 || !self.awaits_a_file();
         }
         if !self.waiting_told {
             self.waiting_told = true;
@@ -396,6 +405,15 @@ impl Session<'_> {
             return true;
         }
         false
+    }
+
+    /// Whether a process of this recording runs that has not said so yet: a child whose parent ended right after the fork, as a daemon's does. None is
+    /// waited for longer than [`FILE_WAIT`], because those that cannot be recorded never do.
+    fn awaits_a_file(&mut self) -> bool {
+        let spool = self.spool.as_os_str();
+        let has_spool = |pid: &u32| proc_fs::environment(*pid, SPOOL_VARIABLE).is_some_and(|of| of == *spool);
+        let mut silent = proc_fs::all().into_iter().filter(|pid| !self.drainer.has_seen(*pid)).filter(has_spool);
+        silent.any(|pid| self.awaited.entry(pid).or_insert_with(Instant::now).elapsed() < FILE_WAIT)
     }
 
     fn stopped_by_user(&mut self) {

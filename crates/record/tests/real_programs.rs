@@ -226,6 +226,21 @@ fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
     }
 }
 
+/// What a daemon does: the process that was started ends before its child has said that it is there.
+#[test]
+fn a_child_whose_parent_ends_right_after_the_fork_is_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let Some(daemon) = compile(folder.path(), "daemon", "cc", &[]) else { return };
+    for round in 0..5 {
+        let inside = folder.path().join(round.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let recording = record(&options(&inside, &[&daemon, &"3000"]));
+        assert_eq!(recording.recorded.status.and_then(|status| status.code()), Some(0));
+        let of_100 = recording.events.iter().filter(|event| event.op == Op::Alloc && event.size == 100).count();
+        assert_eq!(of_100, 3000, "round {round}: {:?}", recording.meta.losses);
+    }
+}
+
 /// Whether the kernel says AT_PLATFORM, as Linux does: without it, the recorder is named by its plain path.
 fn programs_are_told_apart() -> bool {
     let auxiliary = std::fs::read("/proc/self/auxv").unwrap_or_default();
