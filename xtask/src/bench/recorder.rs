@@ -84,7 +84,7 @@ pub fn run(args: &Args) -> Result<()> {
     let before = args.before.as_ref().map(|path| path.canonicalize().context("--before")).transpose()?;
     let wants_starts = args.only.as_ref().is_none_or(|only| recorder_starts::NAME.contains(only.as_str()));
     let [one, two] = programs::threads(folder.path())?;
-    let mut programs = vec![programs::sqlite(folder.path(), 1)?, programs::compiler(folder.path())?, one, two];
+    let mut programs = vec![programs::sqlite(folder.path(), 4)?, programs::compiler(folder.path())?, one, two];
     let names: Vec<&str> = programs.iter().map(|program| program.name).collect();
     programs.retain(|p| args.only.as_ref().is_none_or(|only| p.name.contains(only.as_str())));
     if programs.is_empty() && !wants_starts {

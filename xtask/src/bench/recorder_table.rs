@@ -1,7 +1,7 @@
 //! What the benchmark of recording prints: CPU time added, as two estimates, and the bounds.
 //!
 //! Other load on the machine only ever adds to a run's CPU time, by caches and memory that it takes, and it comes and goes over seconds. So the figure that is
-//! judged is the lower quartile of many short runs less the lower quartile of the plain runs between them, with a bootstrap interval of 95 %: of
+//! judged is the lower quartile of many runs less the lower quartile of the plain runs between them, with a bootstrap interval of 95 %: of
 //! runs that differ by a third of their time among themselves, that quartile stays where it is. Beside it stands what the median says: the
 //! Hodges-Lehmann estimate of the differences of each run to the two plain runs next to it.
 
