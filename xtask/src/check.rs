@@ -3,6 +3,9 @@
 use anyhow::{Context, Result, bail};
 use std::process::Command;
 
+/// A workspace of its own.
+const FUZZ: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/Cargo.toml");
+
 /// Arguments of `cargo xtask check`.
 #[derive(Debug, clap::Args)]
 pub struct Args {}
@@ -10,6 +13,7 @@ pub struct Args {}
 /// Runs all checks; the first failure ends it.
 pub fn run(_args: Args) -> Result<()> {
     cargo(&["fmt", "--all", "--check"], &[])?;
+    cargo(&["fmt", "--manifest-path", FUZZ, "--check"], &[])?;
     crate::tidy::run()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"], &[])?;
     cargo(&["test", "--workspace", "--locked", "--no-fail-fast"], &[])?;
@@ -27,11 +31,9 @@ pub fn run(_args: Args) -> Result<()> {
 /// Every input that fuzzing kept. A build of its own too, as cargo-fuzz makes it but for the fuzzer (checksums are not compared), and
 /// optimised a little, because some inputs were kept for taking long.
 fn corpora() -> Result<()> {
-    let manifest = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/Cargo.toml");
     let target = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/corpora");
-    cargo(&["fmt", "--manifest-path", manifest, "--check"], &[])?;
     cargo(
-        &["test", "--manifest-path", manifest, "--no-default-features", "--lib", "--test", "corpora", "--target-dir", target],
+        &["test", "--manifest-path", FUZZ, "--no-default-features", "--lib", "--test", "corpora", "--target-dir", target],
         &[("RUSTFLAGS", "--cfg fuzzing"), ("CARGO_PROFILE_DEV_OPT_LEVEL", "1"), ("CARGO_PROFILE_DEV_DEBUG", "0")],
     )
 }
