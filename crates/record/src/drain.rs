@@ -170,7 +170,7 @@ pub struct Drainer {
     encoder: Encoder,
     words: Vec<u64>,
     living: BTreeMap<(u32, u32), Tracked>,
-    /// Images whose end is noted, or which could not be opened.
+    /// Images whose end is noted.
     done: HashSet<(u32, u32)>,
     totals: Totals,
     sampled: HashMap<u64, u64>,

@@ -20,7 +20,7 @@ const DATA_BYTES_MAX: u64 = 1 << 30;
 pub const TAKE_WORDS: usize = 16 * 1024;
 const COUNTER_MASK: u64 = (1 << layout::COUNTER_BITS) - 1;
 
-/// Which of a ring file's two rings.
+/// Which of the two rings that a thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Part {
     /// What threads do.

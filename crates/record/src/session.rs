@@ -265,7 +265,8 @@ impl Session<'_> {
                 Err(error) => self.stop(&error),
             }
             let now = Instant::now();
-            if now >= housekeeping {
+            let keeps_house = now >= housekeeping;
+            if keeps_house {
                 housekeeping = now + HOUSEKEEPING;
                 if let Err(error) = self.keep_house() {
                     self.stop(&error);
@@ -282,7 +283,7 @@ impl Session<'_> {
                 progress(Progress::Totals(self.drainer.totals()));
             }
             self.tell(progress);
-            if self.is_over(progress) {
+            if self.is_over(keeps_house, progress) {
                 break;
             }
         }
@@ -380,7 +381,8 @@ impl Session<'_> {
         }
     }
 
-    fn is_over(&mut self, progress: &mut dyn FnMut(Progress)) -> bool {
+    /// `kept_house`: what there is and what has ended was looked for in this turn.
+    fn is_over(&mut self, kept_house: bool, progress: &mut dyn FnMut(Progress)) -> bool {
         if self.status.is_none() {
             if self.ending_signals >= PATIENCE {
                 self.stopped_by_user();
@@ -388,13 +390,12 @@ impl Session<'_> {
             }
             return false;
         }
-        // Housekeeping has listed the folder since the status was seen, so that no process file is missed.
         let others: Vec<u32> = self.drainer.living().map(|key| key.0).collect();
         if self.options.detach_children || self.stopped.is_some() {
             return true;
         }
         if others.is_empty() {
-            return self.ending_signals > 0 || !self.awaits_a_file();
+            return self.ending_signals > 0 || (kept_house && !self.awaits_a_file());
         }
         if !self.waiting_told {
             self.waiting_told = true;

@@ -106,16 +106,12 @@ ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
     open_ring(t);
 }
 
-/* Puts memory behind all of the nested ring, when more than its first page is needed for the first time. */
-static bool back_nested(struct thread *t, uint64_t words)
+/* Puts memory behind the nested ring when it is needed for the first time. */
+static bool back_nested(struct thread *t)
 {
-    if (t->nested_head + words <= t->nested_backed_words || t->nested_backed_words == t->nested_words)
-        return true;
-    uint64_t backed = t->nested_backed_words;
-    if (!populate(t->nested_data + backed, (t->nested_words - backed) * 8))
-        return false;
-    t->nested_backed_words = t->nested_words;
-    return true;
+    if (!t->nested_backed)
+        t->nested_backed = populate(t->nested_data, t->nested_words * 8);
+    return t->nested_backed;
 }
 
 /* What `words` take in the nested ring: also the record that says whose events follow, which each ring has by itself, and what is left of a lap in which
@@ -146,7 +142,7 @@ COLD static uint64_t *enter_nested(uint64_t words)
     }
     t->nested_busy = true;
     signal_fence();
-    if (!nested_has_room(t, words) || !back_nested(t, words + 4)) {
+    if (!nested_has_room(t, words) || !back_nested(t)) {
         lose(HL_LOST_NESTED_FULL);
         t->nested_busy = false;
         return NULL;

@@ -88,7 +88,7 @@ static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips
 static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, uint32_t *node, uint64_t *stamp, uint64_t *all)
 {
     struct thread *t = self;
-    /* what is mapped twice behind the ring's end is one page: all of it is written in one piece */
+    /* as layout.h says: no more than fit on a page, so that one event does not take all of the ring */
     uint32_t most = (recorder.page / 8 - (uint32_t)words) / 3 - 1;
     if (most > recorder.depth)
         most = recorder.depth;
@@ -96,7 +96,7 @@ static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, ui
     *node = 0;
     *all = words;
     bool wanted = t->ring && t->wants_stacks;
-    if (wanted && !t->nested_busy && !is_cramped((uintptr_t)&to) && nested_has_room(t, words + 3 * (most + 1)))
+    if (wanted && !t->nested_busy && !is_cramped((uintptr_t)&to) && nested_has_room(t, words + 3 * (most + 1)) && back_nested(t))
         to = enter_nested(words + 3 * (most + 1));
     if (!to) {
         to = enter_nested(words);

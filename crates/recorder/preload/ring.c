@@ -162,7 +162,7 @@ static bool ring_make(struct thread *t, struct process *p, bool is_first)
     t->nested_data = t->data + t->mask + 1;
     t->nested_words = recorder.control->nested_bytes / 8;
     t->backed_words = whole ? t->mask + 1 : ring_first_bytes() / 8;
-    t->nested_backed_words = whole ? t->nested_words : 0;
+    t->nested_backed = whole;
     if (!is_first) {
         store_release(&file->ring_count, file->ring_count + 1);
         announce();

@@ -19,7 +19,6 @@
 #include "arch.h"
 
 #define WALK_MORE 16
-#define KEEP_MORE 48
 #define MAIN_STACK_BYTES (120ull << 20) /* the kernel keeps this much below the main stack's top free of other mappings */
 #define MAIN_STACK_SURE (8ull << 20) /* and qemu gives it this much */
 

@@ -75,6 +75,7 @@ struct range {
 #define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
 
 #define HEADER_TRIALS 256
+#define KEEP_MORE 48 /* frames that the cache keeps beyond the depth (stacks.c) */
 
 /* A thread's half of its ring. Wiped at fork. */
 struct thread {
@@ -92,7 +93,8 @@ struct thread {
     uint16_t header_trials; /* blocks whose header is still to be held against malloc_usable_size (plain.c) */
     uint64_t *nested_data;
     uint64_t nested_head, nested_words;
-    uint64_t backed_words, nested_backed_words; /* of each ring's data, what has memory behind it: the disk may be full later */
+    uint64_t backed_words; /* of the ring's data, what has memory behind it: the disk may be full later */
+    bool nested_backed; /* the same of the nested ring's, which get it at once, when they are first needed */
     bool begun, nested_busy, nested_begun; /* begun: the ring says whose events follow */
     bool late; /* taken after the thread's destructors had run: nobody will give it back */
     uint32_t tid;
@@ -189,7 +191,11 @@ static bool populate(void *start, size_t bytes);
 static size_t round_to_page(size_t bytes);
 static uint64_t ring_first_bytes(void);
 static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at);
+
+/* start.c */
 static bool recorder_ready(void);
+
+/* threads.c */
 static void thread_destructor(void *thread);
 
 /* modules.c */

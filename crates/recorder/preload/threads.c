@@ -21,7 +21,7 @@ static bool have_thread_key;
 #define KNOWN_BITS_FIRST 16
 #endif
 
-static uint32_t kept_frames(void) { return recorder.depth + 48; }
+static uint32_t kept_frames(void) { return recorder.depth + KEEP_MORE; }
 
 /* Where the parts of a thread's state lie. */
 struct thread_parts {

@@ -12,7 +12,7 @@ pub const VERSION: u32 = 3;
 pub const CONTROL_MAGIC: u64 = 0x3130_4c52_5443_4c48;
 /// First word of a process file.
 pub const PROCESS_MAGIC: u64 = 0x3130_434f_5250_4c48;
-/// First word of a ring file.
+/// First word of a ring's header.
 pub const RING_MAGIC: u64 = 0x3130_474e_4952_4c48;
 
 /// [`Control::state`]: recording.

@@ -85,7 +85,7 @@ impl Table<'_> {
         Ok(())
     }
 
-    /// What the issue of recording bounds, at each depth.
+    /// What recording may cost, at each depth.
     fn judge(&self, bounds: &mut Bounds) -> Result<()> {
         let peer = self.ways.iter().position(|&way| way == Way::Heaptrack);
         let threads = if self.name == "two threads" { 2.0 } else { 1.0 };

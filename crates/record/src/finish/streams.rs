@@ -1,4 +1,4 @@
-//! The records of one ring from its first to its last: spooled blocks, then what still waits in the ring file.
+//! The records of one ring from its first to its last: spooled blocks, then what still waits in the ring.
 //!
 //! A stream holds one block at a time and nothing before its turn comes, so that ten thousand short processes cost no more
 //! than those that lived at the same moment.

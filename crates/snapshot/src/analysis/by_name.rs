@@ -12,7 +12,7 @@ use crate::graph::Node;
 use crate::strings::to_text;
 use hashbrown::HashSet;
 use std::borrow::Cow;
-use std::cmp::{Ordering, Reverse};
+use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 impl Analysis<'_, '_> {
@@ -58,7 +58,7 @@ impl Analysis<'_, '_> {
         let (mut ranks, mut rank) = (vec![0u32; names.len()], 0);
         for (at, number) in order.iter().enumerate() {
             let before = at.checked_sub(1).map(|before| &names[order[before] as usize]);
-            rank += u32::from(before.is_some_and(|before| before.cmp(&names[*number as usize]) != Ordering::Equal));
+            rank += u32::from(before.is_some_and(|before| *before != names[*number as usize]));
             ranks[*number as usize] = rank;
         }
         let key = |number: u32| if descending { rank - ranks[number as usize] } else { ranks[number as usize] };
