@@ -5,11 +5,9 @@
 //! it holds the true one with the probability given: order statistics, whatever the distribution, so that few repetitions show how little they say.
 
 use super::measure::Spread;
+use super::sign_test::{COVERAGE, Interval};
 use anyhow::{Result, ensure};
 use heaplab_experiment::results::Estimate;
-
-/// What an interval should cover, where there are values enough.
-const COVERAGE: f64 = 0.95;
 
 /// On which side of the bound a measurement has to lie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -107,60 +105,9 @@ impl Row {
     }
 }
 
-/// Between two of the measured values lies the true median, with the probability `covers`.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Interval {
-    least: f64,
-    most: f64,
-    covers: f64,
-}
-
-impl Interval {
-    /// The narrowest that covers [`COVERAGE`]; of fewer than six values, which cannot, the whole range and what that covers. None of fewer than two.
-    fn of(values: &[f64]) -> Option<Interval> {
-        if values.len() < 2 {
-            return None;
-        }
-        let mut sorted = values.to_vec();
-        sorted.sort_by(f64::total_cmp);
-        // Of n values, `below` or fewer lie under the median with the binomial probability `tail`: the interval between the values next to them misses twice that.
-        let mut term = 0.5f64.powi(values.len() as i32);
-        let (mut place, mut tail) = (0, term);
-        loop {
-            let next = term * (values.len() - place) as f64 / (place + 1) as f64;
-            if 1.0 - 2.0 * (tail + next) < COVERAGE || 2 * (place + 1) >= values.len() {
-                break;
-            }
-            (term, tail, place) = (next, tail + next, place + 1);
-        }
-        Some(Interval { least: sorted[place], most: sorted[sorted.len() - 1 - place], covers: 1.0 - 2.0 * tail })
-    }
-}
-
-impl std::fmt::Display for Interval {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:.0} %: {:.2} to {:.2}", self.covers * 100.0, self.least, self.most)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn an_interval_covers_what_a_table_of_the_binomial_says() {
-        let interval = |count: u32| Interval::of(&(1..=count).rev().map(f64::from).collect::<Vec<_>>()).unwrap();
-        // The sign test's tables: of 41 values the 14th from both ends (97.2 %), of 10 the 2nd (97.9 %), of 6 the range (96.9 %).
-        assert_eq!((interval(41).least, interval(41).most), (14.0, 28.0));
-        assert!((interval(41).covers - 0.9725).abs() < 1e-3, "{:?}", interval(41));
-        assert_eq!((interval(10).least, interval(10).most), (2.0, 9.0));
-        assert!((interval(10).covers - 0.9785).abs() < 1e-3);
-        assert_eq!((interval(6).least, interval(6).most, interval(6).covers), (1.0, 6.0, 0.96875));
-        // Too few: the range, and what that covers.
-        assert_eq!((interval(5).least, interval(5).most, interval(5).covers), (1.0, 5.0, 0.9375));
-        assert_eq!(interval(2).covers, 0.5);
-        assert_eq!(Interval::of(&[1.0]), None);
-    }
 
     #[test]
     fn the_median_judges_and_the_interval_is_told() {

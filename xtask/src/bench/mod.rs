@@ -27,6 +27,7 @@ mod recorder_table;
 mod release;
 mod replay;
 mod report;
+mod sign_test;
 mod snapshot;
 mod snapshot_limits;
 mod snapshot_write;

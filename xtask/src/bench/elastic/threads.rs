@@ -11,7 +11,7 @@
 //! the other one alone.
 
 use super::peers::words;
-use super::time::{Interval, cpu_ns, touch};
+use super::time::{Middle, cpu_ns, touch};
 use super::workload::sizes;
 use anyhow::{Context, Result, ensure};
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
@@ -82,19 +82,19 @@ pub struct Threads {
     pub one_ns: f64,
     /// Two threads in one space, in times of one thread's throughput, by the clock and by CPU time (which waits for no one else's turn
     /// on the machine, nor for a lock).
-    pub by_clock: Interval,
+    pub by_clock: Middle,
     /// See above.
-    pub by_cpu: Interval,
+    pub by_cpu: Middle,
     /// Two processes with a space each, likewise.
-    pub processes_by_clock: Interval,
+    pub processes_by_clock: Middle,
     /// See above.
-    pub processes_by_cpu: Interval,
+    pub processes_by_cpu: Middle,
     /// Arithmetic on two threads.
-    pub arithmetic: Interval,
+    pub arithmetic: Middle,
     /// Two threads' throughput in one space divided by two processes'.
-    pub to_processes_by_clock: Interval,
+    pub to_processes_by_clock: Middle,
     /// See above.
-    pub to_processes_by_cpu: Interval,
+    pub to_processes_by_cpu: Middle,
     /// How often a thread of two gave its processor up by itself in a million allocations, and its page faults in a million.
     pub waits_per_million: f64,
     /// See above.
@@ -367,7 +367,7 @@ pub fn threads(rounds: usize, at_a_time: usize) -> Result<Option<Threads>> {
 }
 
 fn summary(results: &[[Rate; KINDS.len()]], together: &[Done]) -> Threads {
-    let of = |ratio: &dyn Fn(&[Rate; KINDS.len()]) -> f64| Interval::of(results.iter().map(ratio).collect());
+    let of = |ratio: &dyn Fn(&[Rate; KINDS.len()]) -> f64| Middle::of(results.iter().map(ratio).collect());
     let alone = |result: &[Rate; KINDS.len()]| [result[0], result[1]];
     let million = together.iter().map(|done| done.count).sum::<u64>() as f64 / 1e6;
     Threads {

@@ -3,6 +3,7 @@
 use super::fresh::{fill_bumpalo, fill_elastic};
 use super::peers::{Blocks, Bumpalo, Counting, Elastic, Peer, Placed};
 use super::workload::{Recording, Step, sizes};
+use crate::bench::sign_test::Interval;
 use anyhow::Result;
 use heaplab_elastic::{Growth, Options, Reclaim, Space};
 use heaplab_system::{glibc::Glibc, mimalloc::Mimalloc};
@@ -33,19 +34,16 @@ pub struct Ratio {
 }
 
 impl Ratio {
-    /// Of pairs (ours, the peer's). The limit is that of the sign test: the order statistic that the true median
-    /// exceeds in one of twenty samples at most, whatever the distribution.
+    /// Of at least one pair (ours, the peer's). The limit is the upper end of the sign test's interval, so that the true median exceeds it in one of
+    /// forty samples at most, whatever the distribution; of fewer than six pairs it is the largest ratio.
     pub fn of(pairs: &[(f64, f64)]) -> Ratio {
-        let mut ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
-        ratios.sort_by(f64::total_cmp);
-        // Normal approximation to the binomial, rounded outwards.
-        let count = ratios.len() as f64;
-        let rank = (count / 2.0 + 1.645 * count.sqrt() / 2.0).ceil() as usize;
+        let ratios: Vec<f64> = pairs.iter().map(|(ours, peer)| ours / peer).collect();
+        let middle = median(ratios.clone());
         Ratio {
             ours: median(pairs.iter().map(|pair| pair.0).collect()),
             peer: median(pairs.iter().map(|pair| pair.1).collect()),
-            median: ratios[ratios.len() / 2],
-            upper: ratios[rank.min(ratios.len() - 1)],
+            median: middle,
+            upper: Interval::of(&ratios).map_or(middle, |interval| interval.most),
         }
     }
 }
@@ -56,31 +54,27 @@ pub fn median(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// A median and the two-sided 95 % limits of the sign test: order statistics that hold whatever the distribution.
+/// A median with the ends of the sign test's interval.
 #[derive(Clone, Copy, Debug, serde::Serialize)]
-pub struct Interval {
-    /// The lower limit.
+pub struct Middle {
+    /// The lower end.
     pub lower: f64,
     /// The median.
     pub median: f64,
-    /// The upper limit.
+    /// The upper end.
     pub upper: f64,
 }
 
-impl Interval {
-    /// Of at least one value.
-    pub fn of(mut values: Vec<f64>) -> Interval {
-        values.sort_by(f64::total_cmp);
-        let count = values.len() as f64;
-        // Normal approximation to the binomial, rounded outwards.
-        let beside = 1.96 * count.sqrt() / 2.0;
-        let last = values.len() - 1;
-        let lower = (count / 2.0 - beside).floor().max(1.0) as usize - 1;
-        Interval { lower: values[lower], median: values[values.len() / 2], upper: values[last - lower] }
+impl Middle {
+    /// Of at least one value, which alone is its own interval.
+    pub fn of(values: Vec<f64>) -> Middle {
+        let ends = Interval::of(&values);
+        let median = median(values);
+        Middle { lower: ends.map_or(median, |ends| ends.least), median, upper: ends.map_or(median, |ends| ends.most) }
     }
 }
 
-impl std::fmt::Display for Interval {
+impl std::fmt::Display for Middle {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(formatter, "{:.3} ({:.3} to {:.3})", self.median, self.lower, self.upper)
     }
