@@ -170,18 +170,38 @@ fn space_cell(plan: &Plan, runner: &dyn CellRunner, heap: &str, repeat: u32) -> 
     let identity = (&plan.workload, plan.environment(heap), &request, &plan.code_version, repeat, &machine.kernel, &machine.huge_pages);
     let key = xxh3_64(&serde_json::to_vec(&identity).unwrap_or_default());
     let kept = plan.cache.as_ref().map(|folder| folder.join(format!("space-{key:016x}.json")));
-    if let Some(report) = kept.as_ref().and_then(|path| serde_json::from_slice(&fs::read(path).ok()?).ok()) {
+    if let Some(report) = kept.as_deref().and_then(Kept::read) {
         return Ok(report);
     }
     match runner.run(&request, plan.environment(heap))? {
         CellReport::Space(report) => {
             if let Some(path) = &kept {
                 // What cannot be kept is measured again next time.
-                let _ = write_json(path, &report);
+                let _ = write_json(path, &Kept::of(report.clone()));
             }
             Ok(report)
         }
         other => Err(format!("it reported {other:?} instead of space")),
+    }
+}
+
+/// A space cell as its file holds it. Nobody looks at these files, so that one which was damaged would pass for a measurement: it is measured again.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    checksum: String,
+    report: SpaceReport,
+}
+
+impl Kept {
+    fn of(report: SpaceReport) -> Kept {
+        Kept { checksum: format!("{:016x}", xxh3_64(&serde_json::to_vec(&report).unwrap_or_default())), report }
+    }
+
+    /// What was kept under this name, where it is what was written.
+    fn read(path: &Path) -> Option<SpaceReport> {
+        let Kept { checksum, report } = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
+        let whole = Kept::of(report);
+        (whole.checksum == checksum).then_some(whole.report)
     }
 }
 
@@ -234,7 +254,37 @@ fn read_block(plan: &Plan, path: &Path) -> Result<Block, ExperimentError> {
     if block.experiment != format!("{:016x}", plan.identity()) {
         return Err(ExperimentError::OtherExperiment(path.into()));
     }
-    Ok(block)
+    match wrong_with(plan, &block, path) {
+        Some(reason) => Err(ExperimentError::Malformed { path: path.into(), reason }),
+        None => Ok(block),
+    }
+}
+
+/// In what `block`, read from `path`, is not what a run of `plan` writes: fewer cells or passes would count as less and say nothing.
+fn wrong_with(plan: &Plan, block: &Block, path: &Path) -> Option<String> {
+    let name = block_name(block.block);
+    if path.file_name().is_none_or(|own| own != name.as_str()) {
+        return Some(format!("it holds block {}, whose file is called {name}", block.block));
+    }
+    let (expected, found) = (plan.order(block.block), block.cells.iter().map(|cell| cell.heap.as_str()).collect::<Vec<_>>());
+    if expected != found {
+        return Some(format!(
+            "expected the cells {}, found {}",
+            expected.join(", "),
+            if found.is_empty() { "none".into() } else { found.join(", ") }
+        ));
+    }
+    let wrong = |cell: &&BlockCell| match &cell.report {
+        CellReport::Failed { .. } => false,
+        CellReport::Canary { .. } => cell.heap != CANARY,
+        CellReport::Time(report) => cell.heap == CANARY || report.passes_ns.len() != plan.settings.passes as usize,
+        CellReport::Space(_) | CellReport::Verified { .. } => true,
+    };
+    let cell = block.cells.iter().find(wrong)?;
+    Some(format!(
+        "expected of the cell {} the times of {} passes, or of the canary one time; found something else",
+        cell.heap, plan.settings.passes
+    ))
 }
 
 /// Writes `value` beside `path` and renames, so that the file appears whole or not at all.

@@ -144,6 +144,56 @@ fn shards_merge_into_one_experiment() {
     assert_eq!((whole.comparisons[1].blocks, whole.comparisons[1].outcome), (10, Outcome::Less));
 }
 
+/// Changes the JSON of a file.
+fn edit(path: &Path, change: impl Fn(&mut serde_json::Value)) {
+    let mut value = serde_json::from_slice(&fs::read(path).unwrap()).unwrap();
+    change(&mut value);
+    fs::write(path, serde_json::to_vec(&value).unwrap()).unwrap();
+}
+
+#[test]
+fn a_damaged_space_cell_is_measured_again_and_not_believed() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = Plan { time: false, ..plan(folder.path(), &["slow", "quick"]) };
+    let runner = MadeUp::default();
+    let (first, _) = run(&plan, &runner, |_| ()).unwrap();
+    assert_eq!(runner.cells.get(), 3);
+    run(&plan, &runner, |_| ()).unwrap();
+    assert_eq!(runner.cells.get(), 3, "all are kept");
+    for kept in fs::read_dir(folder.path().join("cache")).unwrap() {
+        edit(&kept.unwrap().path(), |kept| kept["report"]["samples"] = serde_json::json!([]));
+    }
+    let (second, _) = run(&plan, &runner, |_| ()).unwrap();
+    assert_eq!(runner.cells.get(), 6);
+    assert_eq!(second.heaps[0].space, first.heaps[0].space);
+    for kept in fs::read_dir(folder.path().join("cache")).unwrap() {
+        edit(&kept.unwrap().path(), |kept| kept["report"]["baseline_bytes"] = serde_json::json!(1));
+    }
+    let (third, _) = run(&plan, &runner, |_| ()).unwrap();
+    assert_eq!(third.heaps[0].space, first.heaps[0].space);
+}
+
+#[test]
+fn a_block_that_lacks_something_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(folder.path(), &["slow", "quick"]);
+    run(&plan, &MadeUp::default(), |_| ()).unwrap();
+    let path = folder.path().join("results/block-00003.json");
+    let whole = fs::read(&path).unwrap();
+    let refused = || run(&plan, &MadeUp::default(), |_| ()).unwrap_err().to_string();
+    edit(&path, |block| block["cells"] = serde_json::json!([]));
+    assert!(refused().contains("block-00003.json: is not a block's results: expected the cells "), "{}", refused());
+    fs::write(&path, &whole).unwrap();
+    let timed = (0..4).find(|cell| plan.order(3)[*cell] == "slow").unwrap();
+    edit(&path, |block| block["cells"][timed]["report"]["time"]["passes_ns"] = serde_json::json!([]));
+    assert!(refused().contains("expected of the cell slow the times of 2 passes"), "{}", refused());
+    // Another block under this name: it would count for none.
+    fs::copy(folder.path().join("results/block-00004.json"), &path).unwrap();
+    assert!(refused().contains("block-00003.json: is not a block's results: it holds block 4, whose file is called block-00004.json"));
+    fs::write(&path, &whole).unwrap();
+    run(&plan, &MadeUp::default(), |_| ()).unwrap();
+}
+
 #[test]
 fn results_of_another_experiment_are_refused() {
     let folder = tempfile::tempdir().unwrap();
