@@ -98,8 +98,9 @@ impl Plan {
 }
 
 /// Passes so that a time cell runs this many events at least: half a second or so, long enough that the clock's
-/// and the process's beginnings do not count. The same for every heap, whatever it costs.
-pub const CELL_EVENTS_MIN: u64 = 10_000_000;
+/// and the process's beginnings do not count. The same for every heap, whatever it costs. A tenth of it in a debug build, whose
+/// times mean nothing: what it runs are tests.
+pub const CELL_EVENTS_MIN: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 
 /// How often a program of so many events is repeated in a time cell.
 pub fn passes_for(events: u64) -> u32 {
