@@ -17,7 +17,7 @@ const RESAMPLES: usize = 10_000;
 /// Relative distance from the canary's median beyond which a block is called unsteady.
 const CANARY_SPREAD: f64 = 0.1;
 /// ns an event below which a heap cannot be told from the driver: about what two runs of the null heap differ by.
-const RESOLUTION_NS: f64 = 0.1;
+pub(crate) const RESOLUTION_NS: f64 = 0.1;
 
 /// Puts together what was measured.
 pub fn summarize(plan: &Plan, measured: &Measured, machine: Machine) -> Results {

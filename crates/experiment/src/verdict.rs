@@ -2,7 +2,7 @@
 //! margin, or no difference shown.
 
 use crate::results::{Comparison, HeapResult, Measure, Outcome, Results};
-use crate::summary::{blocks_needed, blocks_needed_for};
+use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 
 /// The verdict's sentences, space before time.
 pub fn sentences(results: &Results) -> Vec<String> {
@@ -29,6 +29,8 @@ fn interval(comparison: &Comparison, confidence: f64) -> String {
         // Space is measured and not sampled: these are the cells' own figures, and no interval for others.
         Measure::Space if comparison.blocks == 1 => String::from("1 cell gave"),
         Measure::Space => format!("{} cells gave", comparison.blocks),
+        // Of too few blocks there is no interval of this confidence: these are the blocks' own figures.
+        Measure::Time if comparison.blocks < blocks_needed(confidence) => format!("{} blocks gave", comparison.blocks),
         Measure::Time => format!("{:.0} % interval", confidence * 100.0),
     };
     let (low, high) = (format!("{:.3}", ratio.low), format!("{:.3}", ratio.high));
@@ -56,7 +58,7 @@ fn space(comparison: &Comparison, results: &Results) -> String {
     let Comparison { heap, baseline, .. } = comparison;
     let figures = format!("{} against {} at the peak; {}", bytes(heap), bytes(baseline), interval(comparison, results.settings.confidence));
     match comparison.outcome {
-        Outcome::Less | Outcome::More if is_beyond_percent(comparison.ratio.value) => {
+        Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
             let peak = |name: &str| of(name).map_or(0, |space| space.peak_resident_bytes);
             let difference = sized(peak(heap).abs_diff(peak(baseline)));
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
@@ -75,9 +77,12 @@ fn space(comparison: &Comparison, results: &Results) -> String {
 /// Ratios are said in percent up to this many fold, and beyond it in bytes or ns.
 const FOLD_MAX: f64 = 20.0;
 
-/// Whether the ratio is one to next to nothing.
-pub fn is_beyond_percent(ratio: f64) -> bool {
-    !(1.0 / FOLD_MAX..=FOLD_MAX).contains(&ratio)
+/// Whether the ratio says something: it is none to next to nothing, and both times are more than what cannot be told from the driver's own.
+pub fn has_ratio(comparison: &Comparison, results: &Results) -> bool {
+    let time = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.time.as_ref());
+    let told = |name: &str| time(name).is_none_or(|time| time.ns_per_event.value >= RESOLUTION_NS);
+    let are_told = comparison.measure == Measure::Space || (told(&comparison.heap) && told(&comparison.baseline));
+    are_told && (1.0 / FOLD_MAX..=FOLD_MAX).contains(&comparison.ratio.value)
 }
 
 /// Percents are said up to this many fold: "1190.9 % more" takes longer to read than "12.9 times".
@@ -97,9 +102,10 @@ fn time(comparison: &Comparison, results: &Results) -> String {
     let ns = |name: &str| of(name).map_or(String::from("?"), |time| format!("{:.1} ns", time.ns_per_event.value));
     let Comparison { heap, baseline, .. } = comparison;
     let p = comparison.p_adjusted.map_or(String::new(), |p| format!(", {}", p_value(p, compared(results))));
-    let figures = format!("{} against {} an event; {}{p}", ns(heap), ns(baseline), interval(comparison, results.settings.confidence));
+    let ratio = has_ratio(comparison, results).then(|| format!("; {}", interval(comparison, results.settings.confidence)));
+    let figures = format!("{} against {} an event{}{p}", ns(heap), ns(baseline), ratio.unwrap_or_default());
     match comparison.outcome {
-        Outcome::Less | Outcome::More if is_beyond_percent(comparison.ratio.value) => {
+        Outcome::Less | Outcome::More if !has_ratio(comparison, results) => {
             let value = |name: &str| of(name).map_or(0.0, |time| time.ns_per_event.value);
             let difference = value(heap) - value(baseline);
             let more = if comparison.outcome == Outcome::More { "more" } else { "less" };
@@ -248,12 +254,14 @@ fn too_few(results: &Results) -> Option<String> {
 
 /// What the correction for several comparisons does not reach.
 fn uncorrected(results: &Results) -> Option<String> {
-    let (compared, percent) = (compared(results), results.settings.confidence * 100.0);
-    (compared > 1).then(|| {
-        format!(
-            "The p values are corrected for {compared} comparisons (Benjamini-Hochberg), the intervals are not: each is a {percent:.0} % interval of its own comparison."
-        )
-    })
+    let (compared, confidence) = (compared(results), results.settings.confidence);
+    let has_interval = |comparison: &Comparison| comparison.measure == Measure::Time && comparison.blocks >= blocks_needed(confidence);
+    let intervals = if results.comparisons.iter().any(has_interval) {
+        format!(", the intervals are not: each is a {:.0} % interval of its own comparison", confidence * 100.0)
+    } else {
+        String::new()
+    };
+    (compared > 1).then(|| format!("The p values are corrected for {compared} comparisons (Benjamini-Hochberg){intervals}."))
 }
 
 #[cfg(test)]
@@ -303,6 +311,33 @@ mod tests {
         assert!(space([1 << 20, 5 << 20], 5.0).contains("needs 5.0 times what b needs ("));
         let time = sentences(&results([1, 400], 400.0, 10, 1)).swap_remove(1);
         assert_eq!(time, "Time: a needs 399.0 ns an event more than b (400.0 ns against 1.0 ns, p = 0.020).");
+    }
+
+    #[test]
+    fn a_time_that_is_the_drivers_own_has_no_ratio() {
+        // As measured in one block of a debug build: the ratio is to the least time that can be told.
+        let mut found = results([1, 2], 557.45, 10, 1);
+        let time = |found: &Results| sentences(found).swap_remove(1);
+        found.heaps[0].time.as_mut().unwrap().ns_per_event.value = -3.7;
+        found.comparisons[1].outcome = Outcome::NotShown;
+        assert_eq!(time(&found), "Time: no difference shown between a and b (2.0 ns against -3.7 ns an event, p = 0.020).");
+        // Not far from 1, and of the least time all the same.
+        found.comparisons[1].ratio.value = 18.0;
+        assert!(!has_ratio(&found.comparisons[1], &found) && has_ratio(&found.comparisons[1], &results([1, 2], 18.0, 10, 1)));
+        found.comparisons[1].outcome = Outcome::More;
+        assert_eq!(time(&found), "Time: a needs 5.7 ns an event more than b (2.0 ns against -3.7 ns, p = 0.020).");
+    }
+
+    #[test]
+    fn few_blocks_have_a_range_and_no_interval_of_95_percent() {
+        let mut found = results([1, 2], 2.0, 2, 2);
+        found.comparisons.iter_mut().for_each(|comparison| comparison.ratio.high = 2.5);
+        let time = |found: &Results| sentences(found).swap_remove(1);
+        assert!(time(&found).contains("ratio 2.000, 2 blocks gave 2.000 to 2.500, p"), "{}", time(&found));
+        assert_eq!(uncorrected(&found).unwrap(), "The p values are corrected for 2 comparisons (Benjamini-Hochberg).");
+        found.comparisons.iter_mut().for_each(|comparison| comparison.blocks = 6);
+        assert!(time(&found).contains("ratio 2.000, 95 % interval 2.000 to 2.500, p"), "{}", time(&found));
+        assert!(uncorrected(&found).unwrap().contains("each is a 95 % interval"));
     }
 
     #[test]

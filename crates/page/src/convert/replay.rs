@@ -2,8 +2,9 @@
 
 use super::words;
 use crate::{limits, model};
-use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Touch};
-use heaplab_experiment::verdict::is_beyond_percent;
+use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Settings, Space, Touch};
+use heaplab_experiment::summary::blocks_needed;
+use heaplab_experiment::verdict::has_ratio;
 
 pub(crate) fn replay(results: &Results) -> model::Replay {
     let baseline = results.heaps.first().map(|heap| heap.heap.clone()).unwrap_or_default();
@@ -12,7 +13,7 @@ pub(crate) fn replay(results: &Results) -> model::Replay {
         measured: measured(results, |_, _| true),
         measured_again: String::new(),
         baseline,
-        settings: settings(results),
+        settings: settings(&results.settings, &results.heaps),
         machine: machine(results),
         confidence: results.settings.confidence,
         heaps: results.heaps.iter().map(|heap| heap_row(results, heap)).collect(),
@@ -47,7 +48,7 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
     let ratio = |measure| {
         let of_heap = |comparison: &&Comparison| comparison.heap == heap.heap && comparison.measure == measure;
         // One to next to nothing would fill the plot and say nothing; the verdict has the difference.
-        results.comparisons.iter().find(of_heap).filter(|comparison| !is_beyond_percent(comparison.ratio.value)).map(ratio_row)
+        results.comparisons.iter().find(of_heap).filter(|comparison| has_ratio(comparison, results)).map(ratio_row)
     };
     model::ReplayHeap {
         name: heap.heap.clone(),
@@ -104,8 +105,7 @@ fn space_row(space: &Space) -> model::ReplaySpace {
     }
 }
 
-fn settings(results: &Results) -> String {
-    let settings = &results.settings;
+fn settings(settings: &Settings, heaps: &[HeapResult]) -> String {
     let touched = match settings.touch {
         Touch::All => "one store in every page of every block",
         Touch::Known => "one store in every page of every block that was not asked for zeroed",
@@ -113,13 +113,16 @@ fn settings(results: &Results) -> String {
     };
     let order = if settings.threads { "per thread" } else { "in recorded order on one thread" };
     let space = format!("Replayed {order}; {touched}.");
-    if results.heaps.iter().all(|heap| heap.time.is_none()) {
+    if heaps.iter().all(|heap| heap.time.is_none()) {
         return space;
     }
     let blocks = match settings.reps {
         1 => "1 block".to_owned(),
         reps => format!("{} blocks", words::count(u64::from(reps))),
     };
+    if settings.reps < blocks_needed(settings.confidence) {
+        return format!("{space} Time over {blocks}, too few for intervals: ranges are of the blocks.");
+    }
     format!("{space} Time over {blocks}, intervals at {:.0} %.", settings.confidence * 100.0)
 }
 
@@ -139,6 +142,16 @@ fn machine(results: &Results) -> String {
 mod tests {
     use super::*;
     use heaplab_experiment::results::Estimate;
+
+    #[test]
+    fn ranges_of_few_blocks_are_not_called_intervals() {
+        let of = |reps| {
+            let heaps = vec![HeapResult { time: Some(Default::default()), ..HeapResult::default() }];
+            settings(&Settings { reps, confidence: 0.95, ..Settings::default() }, &heaps)
+        };
+        assert!(of(2).ends_with("Time over 2 blocks, too few for intervals: ranges are of the blocks."), "{}", of(2));
+        assert!(of(6).ends_with("Time over 6 blocks, intervals at 95 %."), "{}", of(6));
+    }
 
     #[test]
     fn only_what_cannot_come_out_otherwise_is_exact() {

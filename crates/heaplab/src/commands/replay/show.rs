@@ -3,7 +3,7 @@
 use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
-use heaplab_experiment::verdict::{is_beyond_percent, plural};
+use heaplab_experiment::verdict::{has_ratio, plural};
 use heaplab_findings::words::{bytes, plural as plural_of};
 
 /// All of it, in lines of so many columns.
@@ -140,7 +140,7 @@ fn failed(heap: &HeapResult, kind: &str) -> Option<String> {
 fn compared(results: &Results, heap: &HeapResult, measure: Measure) -> String {
     let found = results.comparisons.iter().find(|comparison| comparison.heap == heap.heap && comparison.measure == measure);
     // Against next to nothing a ratio says nothing; the verdict has the difference.
-    let found = found.filter(|comparison| !is_beyond_percent(comparison.ratio.value));
+    let found = found.filter(|comparison| has_ratio(comparison, results));
     found.map_or_else(String::new, |comparison| range(comparison.ratio, 3))
 }
 
