@@ -192,6 +192,19 @@ fn beyond_committed(results: &Results) -> Option<String> {
     })
 }
 
+/// Why less can be resident than was requested.
+fn below_requested(results: &Results) -> Option<String> {
+    let requested = results.workload.peak_requested_bytes;
+    let below = |heap: &&HeapResult| heap.space.as_ref().is_some_and(|space| space.peak_resident_bytes < requested);
+    let names: Vec<&str> = results.heaps.iter().filter(below).map(|heap| heap.heap.as_str()).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Less is resident than was requested of {}: what is never written is not resident, and glibc, and bump, which lives on it, fill up to some 120 KiB first that were resident before the measurement began.",
+            names.join(", ")
+        )
+    })
+}
+
 /// What limits the verdict.
 pub fn cautions(results: &Results) -> Vec<String> {
     let mut cautions = Vec::new();
@@ -211,6 +224,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     }
     cautions.extend(huge_pages(results));
     cautions.extend(beyond_committed(results));
+    cautions.extend(below_requested(results));
     cautions.extend(too_few(results));
     cautions.extend(uncorrected(results));
     if let Some(canary) = results.canary.as_ref().filter(|canary| !canary.unsteady_blocks.is_empty()) {
@@ -369,6 +383,17 @@ mod tests {
         assert!(both.contains("More is resident than committed of a: ") && both.contains("Of a huge pages reach beyond it"), "{both}");
         found.machine.huge_pages = "never".into();
         assert!(!said(&found).contains("huge pages"));
+    }
+
+    #[test]
+    fn less_resident_than_requested_is_said_of_whom_it_is() {
+        let mut found = results([10 << 10, 36 << 10], 3.6, 10, 0);
+        let said = |found: &Results| cautions(found).into_iter().find(|caution| caution.starts_with("Less is resident than was requested"));
+        assert_eq!(said(&found), None);
+        found.workload.peak_requested_bytes = 30 << 10;
+        assert!(said(&found).unwrap().starts_with("Less is resident than was requested of b: "), "{:?}", said(&found));
+        found.workload.peak_requested_bytes = 40 << 10;
+        assert!(said(&found).unwrap().starts_with("Less is resident than was requested of b, a: "), "{:?}", said(&found));
     }
 
     #[test]
