@@ -35,21 +35,38 @@ static void announce(void)
         __atomic_fetch_add(&recorder.control->announced, 1, __ATOMIC_RELEASE);
 }
 
-/* Opens SPOOL/PID-SEQ[-NUMBER]SUFFIX; a file descriptor or the negative errno. */
+/* SPOOL/PID-SEQ[-NUMBER]SUFFIX. */
+struct spool_path {
+    char text[sizeof recorder.spool + 64];
+};
+
+static void spool_path(struct spool_path *path, uint32_t pid, uint32_t seq, const char *suffix, int64_t number)
+{
+    size_t capacity = sizeof path->text, at = append_text(path->text, 0, capacity, recorder.spool);
+    at = append_text(path->text, at, capacity, "/");
+    at = append_number(path->text, at, capacity, pid);
+    at = append_text(path->text, at, capacity, "-");
+    at = append_number(path->text, at, capacity, seq);
+    if (number >= 0) {
+        at = append_text(path->text, at, capacity, "-");
+        at = append_number(path->text, at, capacity, (uint64_t)number);
+    }
+    append_text(path->text, at, capacity, suffix);
+}
+
+/* Opens such a file; a file descriptor or the negative errno. */
 static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t number, int flags)
 {
-    char path[sizeof recorder.spool + 64];
-    size_t at = append_text(path, 0, sizeof path, recorder.spool);
-    at = append_text(path, at, sizeof path, "/");
-    at = append_number(path, at, sizeof path, pid);
-    at = append_text(path, at, sizeof path, "-");
-    at = append_number(path, at, sizeof path, seq);
-    if (number >= 0) {
-        at = append_text(path, at, sizeof path, "-");
-        at = append_number(path, at, sizeof path, (uint64_t)number);
-    }
-    append_text(path, at, sizeof path, suffix);
-    return (int)sys(SYS_openat, AT_FDCWD, (long)path, flags | O_CLOEXEC, 0600, 0, 0);
+    struct spool_path path;
+    spool_path(&path, pid, seq, suffix, number);
+    return (int)sys(SYS_openat, AT_FDCWD, (long)path.text, flags | O_CLOEXEC, 0600, 0, 0);
+}
+
+static void spool_remove(uint32_t pid, uint32_t seq, const char *suffix, int64_t number)
+{
+    struct spool_path path;
+    spool_path(&path, pid, seq, suffix, number);
+    sys(SYS_unlinkat, AT_FDCWD, (long)path.text, 0, 0, 0, 0);
 }
 
 /* Gives the open file its size, maps it for this process alone, puts memory behind its first bytes, and closes it: most processes and threads
@@ -256,16 +273,16 @@ static bool process_begin(uint32_t began)
     file->more_offset = more_at;
     file->more_capacity = RECORDS_CAPACITY;
     file->state = HL_PROCESS_RECORDING;
-    file->ring_count = 1;
+    file->ring_count = p->ring_count = 1;
     p->file = file;
     p->more_reserved = 0;
+    recorder.pid = pid;
+    recorder.seq = seq;
     ring_describe(&file->first_ring, 0, data_at);
     if (!identity.known)
         find_identity();
     record_text(HL_RECORD_EXECUTABLE, identity.executable, identity.executable_bytes);
     record_text(HL_RECORD_COMMAND_LINE, identity.command_line, identity.command_line_bytes);
-    recorder.pid = pid;
-    recorder.seq = seq;
     recorder.modules_lock = 0; /* another thread of the parent may have held it at the fork */
     modules_record_again();
     store_release(&file->magic, HL_PROCESS_MAGIC);

@@ -120,11 +120,10 @@ static uint64_t ring_first_bytes(void)
 /* Says what a ring is whose data lie at `data_at` of its file, and behind them the nested ring's. */
 static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at)
 {
-    const struct hl_process *file = recorder.process->file;
     ring->version = HL_VERSION;
     ring->number = number;
-    ring->pid = file->pid;
-    ring->seq = file->seq;
+    ring->pid = recorder.pid;
+    ring->seq = recorder.seq;
     ring->data_offset = data_at;
     ring->data_bytes = recorder.control->ring_bytes;
     ring->nested_offset = data_at + ring->data_bytes;
@@ -132,15 +131,16 @@ static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_a
     store_release(&ring->magic, HL_RING_MAGIC);
 }
 
-/* Makes a ring's file; NULL where it cannot be had. */
+/* Makes a ring's file; NULL where it cannot be had. What has its name already is left as it is: it may be another thread's ring. */
 static uint8_t *ring_file(uint32_t number, bool *whole)
 {
-    const struct hl_process *file = recorder.process->file;
     uint64_t bytes = recorder.page + recorder.control->ring_bytes + recorder.control->nested_bytes;
     long error;
-    int fd = spool_open(file->pid, file->seq, ".ring", number, O_RDWR | O_CREAT | O_TRUNC);
+    int fd = spool_open(recorder.pid, recorder.seq, ".ring", number, O_RDWR | O_CREAT | O_EXCL);
     uint8_t *area = map_file(fd, bytes, recorder.page + ring_first_bytes(), bytes, whole, &error);
     if (!area) {
+        if (fd >= 0) /* the next try takes the same name */
+            spool_remove(recorder.pid, recorder.seq, ".ring", number);
         refuse(HL_STEP_RING_FILE, error);
         return NULL;
     }
@@ -153,7 +153,7 @@ static bool ring_make(struct thread *t, struct process *p, bool is_first)
 {
     struct hl_process *file = p->file;
     bool whole = p->whole;
-    uint8_t *area = is_first ? (uint8_t *)file : ring_file(load_relaxed(&file->ring_count), &whole);
+    uint8_t *area = is_first ? (uint8_t *)file : ring_file(p->ring_count, &whole);
     if (!area)
         return false;
     t->ring = is_first ? &file->first_ring : (struct hl_ring *)area;
@@ -164,7 +164,7 @@ static bool ring_make(struct thread *t, struct process *p, bool is_first)
     t->backed_words = whole ? t->mask + 1 : ring_first_bytes() / 8;
     t->nested_backed = whole;
     if (!is_first) {
-        store_release(&file->ring_count, file->ring_count + 1);
+        store_release(&file->ring_count, ++p->ring_count);
         announce();
     }
     return true;

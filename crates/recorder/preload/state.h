@@ -130,6 +130,7 @@ struct process {
     uint32_t records_lock;
     uint64_t more_reserved; /* of the second area for records, what has memory behind it */
     bool whole; /* the first ring's data have all of their memory */
+    uint32_t ring_count; /* of files made; the shared one is for the drainer, and the program may overwrite it */
     struct thread *free_threads, *threads;
     uint64_t retry_counter; /* no ring is to be made before */
 };

@@ -84,7 +84,7 @@ static void write_thread_record(uint64_t *to, uint32_t kind, uint32_t tid)
 static void reclaim_late(struct process *p)
 {
     for (struct thread *t = p->threads; t; t = t->next) {
-        if (t->late && sys(SYS_tgkill, p->file->pid, t->tid, 0, 0, 0, 0) == -ESRCH) {
+        if (t->late && sys(SYS_tgkill, recorder.pid, t->tid, 0, 0, 0, 0) == -ESRCH) {
             t->late = false;
             store_relaxed(&t->ring->state, HL_RING_FREE);
             t->next_free = p->free_threads;

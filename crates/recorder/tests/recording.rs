@@ -43,6 +43,8 @@ tests!(here on Some(crate::machine::own()),
     a_ring_that_is_cut_keeps_what_nobody_has_read
     a_spool_that_is_gone_leaves_the_target_alone
     a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed
+    a_number_of_rings_that_was_overwritten_gives_no_ring_twice
+    a_file_that_has_a_rings_name_is_left_as_it_is
 );
 
 // Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that one of raw clone would write into its
@@ -64,6 +66,8 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     what_was_published_survives_sigkill
     the_target_outlives_its_drainer
     a_ring_that_is_cut_keeps_what_nobody_has_read
+    a_number_of_rings_that_was_overwritten_gives_no_ring_twice
+    a_file_that_has_a_rings_name_is_left_as_it_is
 );
 
 fn start(machine: &Machine, options: Options) -> Drainer {
@@ -520,6 +524,29 @@ fn a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed(machine: &Machi
     let read = |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
     let control = d.control();
     assert_eq!((read(&control.refused), read(&control.refused_errno)), (1, libc::EFBIG as u32));
+}
+
+/// The number stands where the program can write: a thread that took its ring's from there would share one, and wait for ever where it is
+/// emptied as another's.
+fn a_number_of_rings_that_was_overwritten_gives_no_ring_twice(machine: &Machine) {
+    let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "overwritten.c", "overwritten", &[]);
+    let (_, images) = record(&mut recorded(machine, &d, &program), d);
+    let of = |size| sized(&images[0], ALLOC, size).len();
+    assert_eq!((of(701), of(702), images[0].rings), (40_000, 20_000, 3));
+}
+
+fn a_file_that_has_a_rings_name_is_left_as_it_is(machine: &Machine) {
+    let mut d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "overwritten.c", "overwritten", &[]);
+    let mut child = drainer::start(recorded(machine, &d, &program).arg("taken"));
+    let status = d.drain_until_exit(&mut child);
+    assert!(status.success(), "{status}: the file was written over");
+    let read = |value: &std::sync::atomic::AtomicU32| value.load(std::sync::atomic::Ordering::Acquire);
+    let (refused, errno) = (read(&d.control().refused), read(&d.control().refused_errno));
+    assert!(refused > 0 && errno == libc::EEXIST as u32, "{refused} times error {errno}");
+    let image = &d.finish()[0];
+    assert!(sized(image, ALLOC, 702).is_empty() && image.lost[LOST_NO_RING] >= 40_000 && image.rings == 1, "{:?}", image.lost);
 }
 
 /// Modules beyond what there is room for are counted, and what came before them is whole: readers take no more than the header says there is.

@@ -75,7 +75,7 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
         process.write_all_at(&count.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
         drainer.discover().unwrap();
     }
-    // The program takes its next ring's number from the same place.
+    // From then on they are found by their names, whatever number they have.
     let mut last = vec![0; size_of::<RingHeader>()];
     add_ring(&mut last, 0, &words, WORDS);
     fs::write(discover::ring_place(folder.path(), (7, 0), u32::MAX).0, last).unwrap();
