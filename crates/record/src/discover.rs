@@ -74,12 +74,20 @@ pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, Ima
 }
 
 /// Process files as they come, without listing the folder for each: a list grows with the recording, and processes start all the time.
+///
+/// Whoever makes a file in the folder announces it afterwards (`layout.h`), so that its notice has come when its announcement is seen. Where more is
+/// announced than was noticed the folder is listed: some file systems (shared into virtual machines, of the network) take the wish for notices and
+/// send none.
 #[derive(Debug)]
 pub struct Arrivals {
     spool: PathBuf,
     /// Tells what is made in the folder; none where the system has no more of them, and the folder is listed then.
     notices: Option<OwnedFd>,
     is_listed: bool,
+    /// Files announced when the folder was last listed.
+    announced: u64,
+    /// Files noticed since.
+    noticed: u64,
 }
 
 impl Arrivals {
@@ -87,45 +95,64 @@ impl Arrivals {
     pub fn new(spool: &Path) -> Arrivals {
         let notices = inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok();
         let notices = notices.filter(|notices| inotify::add_watch(notices, spool, WatchFlags::CREATE).is_ok());
-        Arrivals { spool: spool.to_owned(), notices, is_listed: false }
+        Arrivals::told_by(notices, spool)
+    }
+
+    fn told_by(notices: Option<OwnedFd>, spool: &Path) -> Arrivals {
+        Arrivals { spool: spool.to_owned(), notices, is_listed: false, announced: 0, noticed: 0 }
     }
 
     /// As [`Arrivals::new`], where the folder is to be listed each time.
     #[cfg(test)]
     fn by_listing(spool: &Path) -> Arrivals {
-        Arrivals { spool: spool.to_owned(), notices: None, is_listed: false }
+        Arrivals::told_by(None, spool)
     }
 
-    /// (pid, seq) of the process files made since the last call, finished or not, sorted; some may have been given before.
-    pub fn take(&mut self) -> io::Result<Vec<(u32, u32)>> {
-        let noticed = self.notices.as_ref().map(noticed);
-        match noticed {
-            Some(Ok(Some(mut keys))) if self.is_listed => {
+    /// As [`Arrivals::new`] in a folder of which no notice ever comes.
+    #[cfg(test)]
+    pub(crate) fn unnoticed(spool: &Path) -> Arrivals {
+        Arrivals::told_by(Some(inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).unwrap()), spool)
+    }
+
+    /// (pid, seq) of the process files made since the last call, finished or not, sorted; some may have been given before. `announced`: how many
+    /// files targets have announced, read before this is called.
+    pub fn take(&mut self, announced: u64) -> io::Result<Vec<(u32, u32)>> {
+        if let Some(Ok(Some(Noticed { mut keys, files }))) = self.notices.as_ref().map(noticed) {
+            self.noticed = self.noticed.saturating_add(files);
+            if self.is_listed && announced.wrapping_sub(self.announced) <= self.noticed {
                 keys.sort_unstable();
-                Ok(keys)
-            }
-            _ => {
-                let keys = process_files(&self.spool)?;
-                self.is_listed = true;
-                Ok(keys)
+                return Ok(keys);
             }
         }
+        let keys = process_files(&self.spool)?;
+        (self.is_listed, self.announced, self.noticed) = (true, announced, 0);
+        Ok(keys)
     }
 }
 
+/// What was noticed.
+struct Noticed {
+    /// (pid, seq) of the process files among it.
+    keys: Vec<(u32, u32)>,
+    /// How many files of the kinds that are announced.
+    files: u64,
+}
+
 /// What was noticed since it was last asked; `None`: not all of it.
-fn noticed(notices: &OwnedFd) -> io::Result<Option<Vec<(u32, u32)>>> {
+fn noticed(notices: &OwnedFd) -> io::Result<Option<Noticed>> {
     let mut buffer = [MaybeUninit::uninit(); 8 << 10];
     let mut reader = inotify::Reader::new(notices, &mut buffer);
-    let (mut keys, mut is_whole) = (Vec::new(), true);
+    let (mut all, mut is_whole) = (Noticed { keys: Vec::new(), files: 0 }, true);
     loop {
         match reader.next() {
             Ok(event) => {
                 is_whole &= !event.events().contains(ReadFlags::QUEUE_OVERFLOW);
-                keys.extend(event.file_name().and_then(|name| key_of(name.to_str().ok()?)));
+                let name = event.file_name().and_then(|name| name.to_str().ok()).unwrap_or_default();
+                all.keys.extend(key_of(name));
+                all.files += u64::from(name.ends_with(".process") || name.ends_with(".ring"));
             }
             Err(Errno::INTR) => {}
-            Err(Errno::WOULDBLOCK) => return Ok(is_whole.then_some(keys)),
+            Err(Errno::WOULDBLOCK) => return Ok(is_whole.then_some(all)),
             Err(error) => return Err(error.into()),
         }
     }
@@ -143,14 +170,35 @@ mod tests {
         let mut arrivals = [Arrivals::new(folder.path()), Arrivals::by_listing(folder.path())];
         make("13-0.process");
         for arrivals in &mut arrivals {
-            assert_eq!(arrivals.take().unwrap(), [(12, 0), (13, 0)]);
+            assert_eq!(arrivals.take(0).unwrap(), [(12, 0), (13, 0)]);
         }
         make("12-1.process");
         make("12-0-3.ring");
         make("9-0.process");
-        assert_eq!(arrivals[0].take().unwrap(), [(9, 0), (12, 1)], "only what is new");
-        assert_eq!(arrivals[1].take().unwrap(), [(9, 0), (12, 0), (12, 1), (13, 0)]);
-        assert_eq!(arrivals[0].take().unwrap(), []);
+        assert_eq!(arrivals[0].take(0).unwrap(), [(9, 0), (12, 1)], "only what is new");
+        assert_eq!(arrivals[1].take(0).unwrap(), [(9, 0), (12, 0), (12, 1), (13, 0)]);
+        assert_eq!(arrivals[0].take(0).unwrap(), []);
+    }
+
+    /// One listing for each time that something was announced and not noticed; where notices come there is none.
+    #[test]
+    fn files_that_are_announced_and_never_noticed_are_found() {
+        let folder = tempfile::tempdir().unwrap();
+        let make = |name: &str| fs::write(folder.path().join(name), b"").unwrap();
+        let mut arrivals = [Arrivals::unnoticed(folder.path()), Arrivals::new(folder.path())];
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(0).unwrap()), [vec![], vec![]]);
+        make("12-0.process");
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(0).unwrap()), [vec![], vec![(12, 0)]], "not announced yet");
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()), [vec![(12, 0)], vec![]]);
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(1).unwrap()), [vec![], vec![]], "nothing is new");
+        make("12-0-1.ring");
+        make("13-0.process");
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(3).unwrap()), [vec![(12, 0), (13, 0)], vec![(13, 0)]]);
+        // The program may have written anything where announcements are counted.
+        make("14-0.process");
+        let announced = arrivals.each_mut().map(|arrivals| arrivals.take(2).unwrap());
+        assert_eq!(announced, [vec![(12, 0), (13, 0), (14, 0)], vec![(14, 0)]]);
+        assert_eq!(arrivals.each_mut().map(|arrivals| arrivals.take(2).unwrap()), [vec![], vec![]]);
     }
 
     /// The system keeps so many notices and drops the others, which it says.
@@ -163,14 +211,14 @@ mod tests {
         };
         let folder = tempfile::tempdir().unwrap();
         let mut arrivals = Arrivals::new(folder.path());
-        assert_eq!(arrivals.take().unwrap(), []);
+        assert_eq!(arrivals.take(0).unwrap(), []);
         for pid in 0..most + 10 {
             fs::write(folder.path().join(format!("{pid}-0.process")), b"").unwrap();
         }
-        let found = arrivals.take().unwrap();
+        let found = arrivals.take(0).unwrap();
         assert_eq!((found.len(), found.last()), (most as usize + 10, Some(&(most + 9, 0))));
         fs::write(folder.path().join("0-1.process"), b"").unwrap();
-        assert_eq!(arrivals.take().unwrap(), [(0, 1)]);
+        assert_eq!(arrivals.take(0).unwrap(), [(0, 1)]);
     }
 
     #[test]

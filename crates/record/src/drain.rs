@@ -237,9 +237,9 @@ impl Drainer {
         self.living.keys().chain(&self.done).any(|key| key.0 == pid)
     }
 
-    /// Looks for new images and rings.
-    pub fn discover(&mut self) -> io::Result<()> {
-        self.unfinished.extend(self.arrivals.take()?);
+    /// Looks for new images and rings. `announced`: as [`Arrivals::take`] has it.
+    pub fn discover(&mut self, announced: u64) -> io::Result<()> {
+        self.unfinished.extend(self.arrivals.take(announced)?);
         for key in std::mem::take(&mut self.unfinished) {
             if self.living.contains_key(&key) || self.done.contains(&key) {
                 continue;

@@ -315,12 +315,16 @@ impl Session<'_> {
         if self.stopped.is_some() {
             return Ok(0);
         }
-        let announced = self.control.announced();
-        if announced != self.announced {
-            self.announced = announced;
-            self.drainer.discover()?;
+        if self.control.announced() != self.announced {
+            self.discover()?;
         }
         self.drainer.turn()
+    }
+
+    /// Looks for new files.
+    fn discover(&mut self) -> io::Result<()> {
+        self.announced = self.control.announced();
+        self.drainer.discover(self.announced)
     }
 
     fn keep_house(&mut self) -> io::Result<()> {
@@ -334,7 +338,7 @@ impl Session<'_> {
         }
         self.control.tick();
         if self.stopped.is_none() {
-            self.drainer.discover()?;
+            self.discover()?;
             let (pid, how) = (self.pid, self.status.map(how_of));
             self.drainer.reap(|asked| how.filter(|_| asked == pid))?;
         }
@@ -480,7 +484,7 @@ impl Session<'_> {
         self.tell_last_program();
         // Also where the spool takes no more: how its processes ended is known all the same.
         let (pid, how) = (self.pid, self.status.map(how_of));
-        let discovered = self.drainer.discover();
+        let discovered = self.discover();
         let mut outcome = discovered.and(self.drainer.reap(|asked| how.filter(|_| asked == pid)));
         if self.drainer.living().next().is_some() {
             self.control.stop();

@@ -60,7 +60,7 @@ fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
     add_ring(&mut process, FIRST_RING, words, head);
     fs::write(discover::process_path(folder, (7, 0)), process).unwrap();
     let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
-    drainer.discover().unwrap();
+    drainer.discover(0).unwrap();
     (drainer, Place::of(folder, 0))
 }
 
@@ -73,13 +73,13 @@ fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() 
     let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
     for count in [1_000_000_u32, u32::MAX] {
         process.write_all_at(&count.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
-        drainer.discover().unwrap();
+        drainer.discover(0).unwrap();
     }
     // From then on they are found by their names, whatever number they have.
     let mut last = vec![0; size_of::<RingHeader>()];
     add_ring(&mut last, 0, &words, WORDS);
     fs::write(discover::ring_place(folder.path(), (7, 0), u32::MAX).0, last).unwrap();
-    drainer.discover().unwrap();
+    drainer.discover(0).unwrap();
     let last = Place::of(folder.path(), u32::MAX);
     for _ in 0..2 {
         drainer.turn().unwrap();
@@ -109,7 +109,7 @@ fn what_an_ended_process_wrote_leaves_its_file() {
     process.resize(process.len() + WORDS as usize * 8, 0);
     fs::write(discover::process_path(folder.path(), (7, 1)), process).unwrap();
     let before = [blocks((7, 0)), blocks((7, 1))];
-    drainer.discover().unwrap();
+    drainer.discover(0).unwrap();
     drainer.reap(|_| Some(How::Exited(0))).unwrap();
     assert_eq!((blocks((7, 0)), drainer.has_left()), (before[0], false));
     assert!(blocks((7, 1)) < before[1] / 8, "{} blocks of {}", blocks((7, 1)), before[1]);
