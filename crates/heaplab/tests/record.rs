@@ -295,3 +295,32 @@ fn a_limit_on_the_size_of_files_is_named_and_kills_nobody() {
     assert!(child.0 == Some(7) && child.2 != 0, "the program and its parent ran: {child:?}");
     assert!(child.1.contains("RLIMIT_FSIZE") && !child.1.contains("did not come to load"), "{child:?}");
 }
+
+/// While heaplab is held up, the file of a child that is already there becomes one that it cannot read: the child does not wait for room in a
+/// ring that nobody empties, and everybody else is recorded.
+#[test]
+fn a_child_whose_file_cannot_be_read_runs_to_its_end_and_is_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, counts, output) = (compile(folder.path(), "counting"), folder.path().join("counts"), folder.path().join("x.heaplab"));
+    // What is done while nothing is drained is done by shells that are not recorded: they would wait, too.
+    let hold =
+        "kill -STOP $1; state() { read -r stat < /proc/$1/stat; stat=${stat##*) }; [ \"${stat%% *}\" = T ]; }; until state $1; do :; done";
+    let overwrite = "file=$HEAPLAB_SPOOL/$2-1.process; until [ \"$(head -c 8 \"$file\" 2> \"$3\" | tr -d '\\0')\" = HLPROC01 ]; do :; done; \
+                     printf '\\t' | dd of=\"$file\" bs=1 seek=8 conv=notrunc 2> \"$3\"; kill -CONT $1";
+    let script = "said=$1.said; env -u LD_PRELOAD bash -c \"$2\" hold $PPID; \"$0\" \"$1\" 100000 & child=$!; \
+                  env -u LD_PRELOAD bash -c \"$3\" overwrite $PPID $child \"$said\"; wait $child; [ $? = 3 ] || exit 5; echo $child; exit 4";
+    let mut command = heaplab();
+    command.args(["record", "--ring-size", "256K", "--no-symbols", "-o"]).arg(&output).args(["--", "sh", "-c", script]).arg(&program);
+    command.arg(&counts).args([hold, overwrite]);
+    let recorded = command.output().unwrap();
+    let said = text(&recorded.stderr);
+    assert_eq!(recorded.status.code(), Some(4), "{said}");
+    let printed = text(&recorded.stdout);
+    let child = printed.lines().last().unwrap_or_default();
+    let why = format!("it left a file in the spool that heaplab cannot read ({child}-1.process: its layout has version 9;");
+    let [now, at_end] = [format!("heaplab: process {child} is not recorded: {why}"), format!(") was not recorded: {why}")];
+    assert!(said.matches(&now).count() == 1 && said.matches(&at_end).count() == 1, "{said}");
+    let bundle = Bundle::open(&output).unwrap();
+    assert!(bundle.meta().cut.is_none() && counted_events(&events(&bundle))[0] == 0, "{:?}", bundle.meta());
+    assert!(bundle.tables().processes.iter().any(|process| process.executable.ends_with("sh")), "{said}");
+}

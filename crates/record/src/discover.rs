@@ -5,9 +5,10 @@ use heaplab_recorder::layout::ProcessHeader;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Seek, SeekFrom};
 use std::mem::{MaybeUninit, offset_of};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Largest process file that is read; what lies beyond is left out (the parser then says `damaged`).
@@ -52,9 +53,45 @@ pub fn ring_place(spool: &Path, (pid, seq): (u32, u32), ring: u32) -> (PathBuf, 
     }
 }
 
+/// Opens a file that a target has made in the spool, to read or to share it. A target's umask may have taken its owner's rights from it, which
+/// are given back. What is no file is not waited for.
+pub fn open_file(path: &Path, shares: bool) -> io::Result<File> {
+    let metadata = fs::symlink_metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
+    }
+    let open = || {
+        let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
+        File::options().read(true).write(shares).custom_flags(flags).open(path)
+    };
+    let may_give = || fs::set_permissions(path, Permissions::from_mode(0o600)).is_ok();
+    match open() {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied && may_give() => open(),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let text = format!("{error}; it belongs to user number {}: record as that user", metadata.uid());
+            Err(io::Error::new(error.kind(), text))
+        }
+        opened => opened,
+    }
+}
+
+/// How the reason begins that a process is not recorded of which a file cannot be read.
+pub const UNREAD: &str = "left a file in the spool that heaplab cannot read";
+
+/// Why the process of the image `key` is not recorded: `why` its file cannot be read.
+pub fn unread_reason((pid, seq): (u32, u32), why: &str) -> String {
+    format!("{UNREAD} ({pid}-{seq}.process: {why})")
+}
+
+/// Tells the image `key` that its files are not read, so that it does not wait for ever for room in a ring.
+pub fn leave_unread(spool: &Path, (pid, seq): (u32, u32)) {
+    // Where that cannot be, neither can anything else, and the recording ends for everybody.
+    let _ = File::create(spool.join(format!("{pid}-{seq}.unread")));
+}
+
 /// Reads the process file `key`.
 pub fn read_image(spool: &Path, key: (u32, u32)) -> io::Result<Result<Image, ImageDamage>> {
-    let file = File::open(process_path(spool, key))?;
+    let file = open_file(&process_path(spool, key), false)?;
     let mut bytes = Vec::with_capacity(FIRST_BYTES);
     io::Read::read_to_end(&mut io::Read::take(&file, FIRST_BYTES as u64), &mut bytes)?;
     // Most of the file is room for records that never came: reading it would take longer than the process ran.
@@ -161,6 +198,7 @@ fn noticed(notices: &OwnedFd) -> io::Result<Option<Noticed>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use heaplab_recorder::layout;
 
     #[test]
     fn files_are_found_as_they_come_and_those_that_were_there_too() {
@@ -228,6 +266,13 @@ mod tests {
             fs::write(folder.path().join(name), b"").unwrap();
         }
         assert_eq!(process_files(folder.path()).unwrap(), [(12, 0), (12, 1)]);
-        assert_eq!(read_image(folder.path(), (12, 0)).unwrap(), Err(ImageDamage::Short));
+        let damage = |bytes: &[u8]| {
+            fs::write(folder.path().join("12-0.process"), bytes).unwrap();
+            read_image(folder.path(), (12, 0)).unwrap().unwrap_err()
+        };
+        let other = [&layout::PROCESS_MAGIC.to_le_bytes()[..], &[9; 4092]].concat();
+        let damages = [damage(b""), damage(&[0; 4096]), damage(b"HLPROC01"), damage(&[9; 4096]), damage(&other)];
+        let version = ImageDamage::Version(0x0909_0909);
+        assert_eq!(damages, [ImageDamage::Unfinished, ImageDamage::Unfinished, ImageDamage::Short, ImageDamage::Magic, version]);
     }
 }

@@ -5,7 +5,7 @@
 
 use crate::clock;
 use crate::discover::{self, Arrivals};
-use crate::image::Image;
+use crate::image::{Image, ImageDamage};
 use crate::proc_fs::{self, Memory};
 use crate::ring::{self, Change, Parsed, Part, ProcessFile, Ring};
 use crate::session;
@@ -84,6 +84,17 @@ impl Tracked {
         Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false }
     }
 
+    /// Opens the image's process file; `None` while that is being made. The error says why nothing can be read of it.
+    fn open(spool: &Path, key: (u32, u32)) -> Result<Option<Tracked>, String> {
+        let opened = ProcessFile::open(&discover::process_path(spool, key)).map_err(|error| error.to_string())?;
+        let Some(file) = opened else { return Ok(None) };
+        match Image::parse(&file.header(), &[]) {
+            Ok(image) => Ok(Some(Tracked::new(file, image.start_ticks))),
+            Err(ImageDamage::Unfinished) => Ok(None),
+            Err(damage) => Err(damage.to_string()),
+        }
+    }
+
     /// Opens the rings that the image has made since; gives what went wrong. Their number stands where the program can write: a ring that is not there
     /// shows that it is not true, and from then on the folder is asked, so that no thread waits for ever for a ring that nobody empties.
     fn open_rings(&mut self, spool: &Path, key: (u32, u32)) -> Vec<String> {
@@ -134,7 +145,12 @@ impl Tracked {
             }
             Err(error) => {
                 self.unread.push(number);
-                Some(format!("the ring {} cannot be read: {error}", discover::ring_place(spool, (pid, seq), number).0.display()))
+                discover::leave_unread(spool, (pid, seq));
+                let path = discover::ring_place(spool, (pid, seq), number).0;
+                Some(format!(
+                    "the ring {} cannot be read: {error}; process {pid} is not recorded any more once that is full",
+                    path.display()
+                ))
             }
         }
     }
@@ -180,6 +196,19 @@ pub struct Drainer {
     left_in_rings: bool,
     /// Processes that stopped recording, and why, not yet taken.
     cut: Vec<(u32, u32)>,
+    /// Images whose files cannot be read.
+    lost: HashSet<(u32, u32)>,
+    /// What was learned of them and is not yet taken.
+    losses: Vec<Lost>,
+}
+
+/// A process image whose file cannot be read, so that nothing of it is recorded.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lost {
+    /// The process.
+    pub pid: u32,
+    /// Why: what follows "process N".
+    pub reason: String,
 }
 
 impl Drainer {
@@ -199,6 +228,8 @@ impl Drainer {
             chosen: Vec::new(),
             left_in_rings: false,
             cut: Vec::new(),
+            lost: HashSet::new(),
+            losses: Vec::new(),
         }
     }
 
@@ -232,22 +263,31 @@ impl Drainer {
         std::mem::take(&mut self.cut)
     }
 
+    /// Images found since the last call whose files cannot be read.
+    pub fn take_lost(&mut self) -> Vec<Lost> {
+        std::mem::take(&mut self.losses)
+    }
+
     /// Whether an image of `pid` was ever seen.
     pub fn has_seen(&self, pid: u32) -> bool {
-        self.living.keys().chain(&self.done).any(|key| key.0 == pid)
+        self.living.keys().chain(&self.done).chain(&self.lost).any(|key| key.0 == pid)
     }
 
     /// Looks for new images and rings. `announced`: as [`Arrivals::take`] has it.
     pub fn discover(&mut self, announced: u64) -> io::Result<()> {
         self.unfinished.extend(self.arrivals.take(announced)?);
         for key in std::mem::take(&mut self.unfinished) {
-            if self.living.contains_key(&key) || self.done.contains(&key) {
+            if self.living.contains_key(&key) || self.done.contains(&key) || self.lost.contains(&key) {
                 continue;
             }
-            let file = ProcessFile::open(&discover::process_path(&self.spool, key))?;
-            match file.and_then(|file| Some((Image::parse(&file.header(), &[]).ok()?.start_ticks, file))) {
-                Some((start_ticks, file)) => drop(self.living.insert(key, Tracked::new(file, start_ticks))),
-                None => drop(self.unfinished.insert(key)),
+            match Tracked::open(&self.spool, key) {
+                Ok(Some(tracked)) => drop(self.living.insert(key, tracked)),
+                Ok(None) => drop(self.unfinished.insert(key)),
+                Err(why) => {
+                    discover::leave_unread(&self.spool, key);
+                    self.lost.insert(key);
+                    self.losses.push(Lost { pid: key.0, reason: discover::unread_reason(key, &why) });
+                }
             }
         }
         let mut losses = Vec::new();

@@ -100,6 +100,9 @@ pub enum ImageDamage {
     /// Its magic is not there (yet): it does not count.
     #[error("it was never finished by the process that made it")]
     Unfinished,
+    /// Something else stands where its magic should.
+    #[error("it does not begin as such a file does")]
+    Magic,
     /// Another layout.
     #[error("its layout has version {0}; this heaplab reads version {version}", version = layout::VERSION)]
     Version(u32),
@@ -127,11 +130,17 @@ impl Image {
     /// its records is left out and `damaged` set.
     pub fn parse(bytes: &[u8], more: &[u8]) -> Result<Image, ImageDamage> {
         let whole = Bytes(bytes);
+        // It gets its whole length in one step.
+        if bytes.is_empty() {
+            return Err(ImageDamage::Unfinished);
+        }
         if bytes.len() < size_of::<ProcessHeader>() {
             return Err(ImageDamage::Short);
         }
-        if whole.u64(offset_of!(ProcessHeader, magic)) != Some(layout::PROCESS_MAGIC) {
-            return Err(ImageDamage::Unfinished);
+        match whole.u64(offset_of!(ProcessHeader, magic)) {
+            Some(layout::PROCESS_MAGIC) => {}
+            Some(0) => return Err(ImageDamage::Unfinished),
+            _ => return Err(ImageDamage::Magic),
         }
         let u32_at = |at: usize| whole.u32(at).unwrap_or(0);
         let u64_at = |at: usize| whole.u64(at).unwrap_or(0);

@@ -3,6 +3,7 @@
 //! What lies between tail and head is copied out before it is looked at: a target gone mad may write there at any time, and
 //! only a private copy can be checked once and then believed. The copy also undoes the wrap.
 
+use crate::discover;
 use crate::spool::record::{ALIGNED, Encoder, FAILED, FAMILY_SHIFT, Kind, Record, ZEROED};
 use heaplab_recorder::layout::{self, Block, ProcessHeader, RingHeader};
 use memmap2::{Advice, MmapOptions, MmapRaw};
@@ -49,13 +50,16 @@ struct Area {
     words: u64,
 }
 
-/// Maps the whole file; `None` where it is shorter than `least_bytes`, or the magic number at `magic_at` is not there yet. That comes last, so
-/// that its page has memory then. A page without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
+/// Maps the whole file; `None` where it has no length, which it gets in one step, or the magic number at `magic_at` is not there yet. That comes last,
+/// so that its page has memory then. A page without, read where it is mapped, would be asked for, and on a full disk (tmpfs has no room for
 /// the zeros either) end heaplab with a SIGBUS; read by a call it is zeros.
 fn map(file: &File, least_bytes: usize, magic_at: usize) -> io::Result<Option<Arc<MmapRaw>>> {
     let bytes = file.metadata()?.len();
+    if (1..least_bytes as u64).contains(&bytes) {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, format!("it has {bytes} bytes, and its header is {least_bytes} long")));
+    }
     let mut magic = [0; 8];
-    if bytes < least_bytes as u64 || file.read_exact_at(&mut magic, magic_at as u64).is_err() || magic == [0; 8] {
+    if bytes == 0 || file.read_exact_at(&mut magic, magic_at as u64).is_err() || magic == [0; 8] {
         return Ok(None);
     }
     let map = MmapOptions::new().len(bytes as usize).map_raw(file)?;
@@ -95,7 +99,7 @@ fn areas_of(header: &[u8], begin: usize, file_bytes: u64) -> Result<[Area; 2], S
 impl ProcessFile {
     /// Maps the file; `None` while its header is not there.
     pub fn open(path: &Path) -> io::Result<Option<ProcessFile>> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = discover::open_file(path, true)?;
         Ok(map(&file, size_of::<ProcessHeader>(), offset_of!(ProcessHeader, magic))?.map(ProcessFile))
     }
 
@@ -135,7 +139,7 @@ impl Ring {
     /// Maps the file in which a ring is described at `at` (`discover::ring_place`), or says what is wrong with it. A ring whose magic is not
     /// there yet gives `None`.
     pub fn open(path: &Path, at: usize) -> io::Result<Option<Ring>> {
-        let file = File::options().read(true).write(true).open(path)?;
+        let file = discover::open_file(path, true)?;
         map(&file, at + size_of::<RingHeader>(), at + offset_of!(RingHeader, magic))?.map_or(Ok(None), |map| Ring::of(map, at))
     }
 

@@ -7,7 +7,7 @@
 use crate::clock;
 use crate::control::{self, ControlPage, Refused, Settings};
 use crate::diagnose::{self, Obstacle};
-use crate::drain::{Drainer, Totals};
+use crate::drain::{Drainer, Lost, Totals};
 use crate::error::RecordError;
 use crate::image::Image;
 use crate::signals::{self, Signals};
@@ -16,7 +16,7 @@ use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
-use crate::{discover, execs, preload, proc_fs, spawn};
+use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
 use heaplab_recorder::{SPOOL_VARIABLE, layout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -195,6 +195,8 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         announced: 0,
         waiting_told: false,
         stop_told: false,
+        lost_told: false,
+        untold: Vec::new(),
         refused_told: 0,
         cut_told: HashSet::new(),
         awaited: HashMap::new(),
@@ -221,6 +223,9 @@ struct Session<'a> {
     announced: u64,
     waiting_told: bool,
     stop_told: bool,
+    lost_told: bool,
+    /// What is not recorded, to be said.
+    untold: Vec<String>,
     refused_told: u32,
     cut_told: HashSet<u32>,
     /// Processes without a file, since when they are waited for.
@@ -321,16 +326,28 @@ impl Session<'_> {
         self.drainer.turn()
     }
 
-    /// Looks for new files.
+    /// Looks for new files. One that cannot be read is a process that is not recorded; the others are.
     fn discover(&mut self) -> io::Result<()> {
         self.announced = self.control.announced();
-        self.drainer.discover(self.announced)
+        let mut outcome = self.drainer.discover(self.announced);
+        let lost = self.drainer.take_lost();
+        let execs = if lost.is_empty() { Vec::new() } else { execs::read(&self.spool) };
+        for Lost { pid, reason } in lost {
+            let found = unrecorded::unread(pid, reason, proc_fs::executable(pid), &execs);
+            // Once: there may be thousands, and the end names them.
+            if !self.lost_told {
+                self.lost_told = true;
+                self.untold.push(format!("process {pid} is not recorded: it {}", found.reason));
+            }
+            outcome = outcome.and(self.drainer.note(&found.note()));
+            self.unrecorded.push(found);
+        }
+        outcome
     }
 
     fn keep_house(&mut self) -> io::Result<()> {
         for found in self.watch.look() {
-            let executable = found.executable.to_string_lossy().into_owned();
-            let note = Note::Unrecorded { pid: found.pid, executable, reason: found.reason.clone() };
+            let note = found.note();
             self.unrecorded.push(found);
             if self.stopped.is_none() {
                 self.drainer.note(&note)?;
@@ -377,10 +394,19 @@ impl Session<'_> {
             }
             self.refused_told = refused.count;
         }
+        for text in self.untold.drain(..) {
+            progress(Progress::Missing(text));
+        }
         for (pid, reason) in self.drainer.take_cut() {
-            // What heaplab asked for is told above; of a process that has become another program it is told once.
-            if reason == layout::CUT_NO_SPACE && self.cut_told.insert(pid) {
-                progress(Progress::Missing(format!("process {pid} is no longer recorded: no space was left for what it had to say")));
+            let why = match reason {
+                layout::CUT_NO_SPACE => "no space was left for it",
+                layout::CUT_UNREAD => "heaplab cannot read a file of it",
+                // What heaplab asked for is told above.
+                _ => continue,
+            };
+            // Of a process that has become another program it is told once.
+            if self.cut_told.insert(pid) {
+                progress(Progress::Missing(format!("process {pid} is no longer recorded: {why}")));
             }
         }
     }
@@ -445,8 +471,9 @@ impl Session<'_> {
             ),
             (None, None) => return,
         };
-        let note = Note::Unrecorded { pid: self.pid, executable: executable.to_string_lossy().into_owned(), reason: reason.clone() };
-        self.unrecorded.push(Unrecorded { pid: self.pid, executable, reason });
+        let missed = Unrecorded { pid: self.pid, executable, reason };
+        let note = missed.note();
+        self.unrecorded.push(missed);
         if self.stopped.is_none()
             && let Err(error) = self.drainer.note(&note)
         {

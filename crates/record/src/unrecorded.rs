@@ -1,6 +1,8 @@
 //! Descendants that run without the recorder, and why: found while they run, because afterwards nothing tells.
 
+use crate::execs::Exec;
 use crate::proc_fs::Stat;
+use crate::spool::note::Note;
 use crate::{diagnose, preload, proc_fs};
 use std::collections::{HashMap, HashSet};
 use std::os::unix::ffi::OsStrExt;
@@ -21,6 +23,20 @@ pub struct Unrecorded {
     pub executable: PathBuf,
     /// Why.
     pub reason: String,
+}
+
+impl Unrecorded {
+    /// As the spool keeps it.
+    pub fn note(&self) -> Note {
+        Note::Unrecorded { pid: self.pid, executable: self.executable.to_string_lossy().into_owned(), reason: self.reason.clone() }
+    }
+}
+
+/// A process of which a file cannot be read: `executable` where it runs, or else the last program that it was noted to start.
+pub fn unread(pid: u32, reason: String, executable: Option<PathBuf>, execs: &[Exec]) -> Unrecorded {
+    let noted = || execs.iter().rfind(|exec| exec.pid == pid && !exec.is_child).map(|exec| exec.path.clone());
+    let executable = executable.or_else(noted).unwrap_or_else(|| PathBuf::from("an unknown program"));
+    Unrecorded { pid, executable, reason }
 }
 
 /// A process as it was first seen without the recorder.

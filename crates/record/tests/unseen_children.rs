@@ -3,7 +3,7 @@
 mod common;
 
 use common::{compile, options, record};
-use heaplab_record::execs;
+use heaplab_record::{execs, session};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -113,4 +113,40 @@ fn what_the_program_became_is_named() {
     assert_eq!((unrecorded.pid, unrecorded.executable.as_path()), (recording.recorded.pid, program.as_path()));
     assert!(unrecorded.reason.starts_with("is statically linked"), "{unrecorded:?}");
     assert_eq!(recording.meta.losses.len(), 1, "once: {:?}", recording.meta.losses);
+}
+
+/// A process that has left a file in the spool that nothing can be read of is lost, and the recording goes on.
+#[test]
+fn a_process_whose_file_cannot_be_read_is_told_and_the_others_are_recorded() {
+    let (_kept, folder) = folder();
+    let Some(program) = compile(&folder, "small", "cc", &[]) else { return };
+    // No process has such numbers.
+    let script = "mkdir \"$HEAPLAB_SPOOL/4200001-0.process\"; mkfifo \"$HEAPLAB_SPOOL/4200002-0.process\"; \
+                  echo HLPROC01 > \"$HEAPLAB_SPOOL/4200003-0.process\"; echo e 1 4200003 /bin/mad >> \"$HEAPLAB_SPOOL/execs\"; \"$0\"; exit 4";
+    let options = options(&folder, &[&"sh", &"-c", &script, &program]);
+    let mut said = Vec::new();
+    let recorded = session::record(&options, &mut |progress| {
+        if let session::Progress::Missing(text) = progress {
+            said.push(text);
+        }
+    })
+    .unwrap();
+    assert_eq!((recorded.status.and_then(|status| status.code()), &recorded.cut), (Some(4), &None));
+    let lost: Vec<(u32, &Path)> = recorded.unrecorded.iter().map(|lost| (lost.pid, lost.executable.as_path())).collect();
+    let unknown = Path::new("an unknown program");
+    assert_eq!(lost, [(4200001, unknown), (4200002, unknown), (4200003, Path::new("/bin/mad"))]);
+    assert!(said.len() == 1 && said[0].starts_with("process 4200001 is not recorded: it left a file"), "{said:?}");
+    // One that came after heaplab had gone, and is found by who recovers.
+    std::fs::create_dir(options.spool.join("4200004-0.process")).unwrap();
+    let (_, tables, meta, _) = common::read(&options.spool);
+    assert!(meta.cut.is_none() && tables.processes.iter().any(|process| process.executable.ends_with("/small")), "{meta:?}");
+    for (pid, program) in
+        [(4200001, "an unknown program"), (4200002, "an unknown program"), (4200003, "/bin/mad"), (4200004, "an unknown program")]
+    {
+        let begin = format!(
+            "process {pid} ({program}) was not recorded: it left a file in the spool that heaplab cannot read ({pid}-0.process: it "
+        );
+        assert_eq!(meta.losses.iter().filter(|loss| loss.starts_with(&begin)).count(), 1, "{pid}: {:?}", meta.losses);
+    }
+    assert_eq!(meta.losses.len(), 4, "{:?}", meta.losses);
 }

@@ -14,6 +14,9 @@
  * hl_control.announced, so that the drainer need not look for files at every turn; a process that may not write the control
  * page cannot announce, so they are to be looked for now and then all the same.
  *
+ *   PID-SEQ.unread   empty. Made by the drainer where it cannot read PID-SEQ.process or one of its rings, which it therefore never empties: who
+ *                    finds it while waiting for room stops recording.
+ *
  *   execs            lines. Made, empty, by the drainer; every process appends to it what it is about to start (exec.c):
  *                      e COUNTER PID PATH   process PID becomes PATH, in an environment that asks for the recorder
  *                      n COUNTER PID PATH   the same in an environment that does not
@@ -107,6 +110,7 @@ struct hl_control {
 #define HL_CUT_DRAINER_DEAD 1u
 #define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
 #define HL_CUT_NO_SPACE 3u /* a ring's file, of which the beginning only has memory, could not have more: the disk is full */
+#define HL_CUT_UNREAD 4u /* PID-SEQ.unread is there */
 
 /* hl_process.architecture */
 #define HL_X86_64 1u

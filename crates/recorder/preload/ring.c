@@ -7,13 +7,13 @@ struct recorder recorder;
 
 #define WAIT_NS_MIN 20000
 #define WAIT_NS_MAX 1000000
-#define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock */
+#define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock and at what it says of this image */
 
 /* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
 #define RING_BYTES_FIRST (4u << 10)
 
 /* Whether the drainer still holds its lock on the control file. */
-static bool drainer_lives(void)
+COLD static bool drainer_lives(void)
 {
     char path[sizeof recorder.spool + 16];
     append_text(path, append_text(path, 0, sizeof path, recorder.spool), sizeof path, "/control");
@@ -26,6 +26,14 @@ static bool drainer_lives(void)
             return whole.l_type != F_UNLCK;
     }
     return sys(SYS_kill, (long)recorder.control->drainer_pid, 0, 0, 0, 0, 0) != -ESRCH;
+}
+
+/* Whether the drainer says that it cannot read this image's files. */
+COLD static bool is_unread(void)
+{
+    struct spool_path path;
+    spool_path(&path, recorder.pid, recorder.seq, ".unread", -1);
+    return !failed(sys(SYS_faccessat, AT_FDCWD, (long)path.text, F_OK, 0, 0, 0));
 }
 
 /* Where the data end before they begin again: no record lies across it, so that each is written in one piece. */
@@ -98,9 +106,12 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
             process_cut(HL_CUT_STOPPED, began);
             return no_room(t, head);
         }
-        if (count % CHECK_DRAINER_COUNT == 0 && !drainer_lives()) {
-            process_cut(HL_CUT_DRAINER_DEAD, began);
-            return no_room(t, head);
+        if (count % CHECK_DRAINER_COUNT == 0) {
+            bool lives = drainer_lives();
+            if (!lives || is_unread()) {
+                process_cut(lives ? HL_CUT_UNREAD : HL_CUT_DRAINER_DEAD, began);
+                return no_room(t, head);
+            }
         }
         sys(SYS_nanosleep, (long)&pause_time, 0, 0, 0, 0, 0);
         if (pause_time.tv_nsec < WAIT_NS_MAX)

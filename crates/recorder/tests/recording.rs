@@ -45,6 +45,7 @@ tests!(here on Some(crate::machine::own()),
     a_target_with_a_limit_on_file_sizes_is_refused_and_not_killed
     a_number_of_rings_that_was_overwritten_gives_no_ring_twice
     a_file_that_has_a_rings_name_is_left_as_it_is
+    a_target_whose_files_are_not_read_runs_on
 );
 
 // Of children only those of fork: to qemu (7.2) MADV_WIPEONFORK is a hint to be ignored, so that one of raw clone would write into its
@@ -68,6 +69,7 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     a_ring_that_is_cut_keeps_what_nobody_has_read
     a_number_of_rings_that_was_overwritten_gives_no_ring_twice
     a_file_that_has_a_rings_name_is_left_as_it_is
+    a_target_whose_files_are_not_read_runs_on
 );
 
 fn start(machine: &Machine, options: Options) -> Drainer {
@@ -547,6 +549,22 @@ fn a_file_that_has_a_rings_name_is_left_as_it_is(machine: &Machine) {
     assert!(refused > 0 && errno == libc::EEXIST as u32, "{refused} times error {errno}");
     let image = &d.finish()[0];
     assert!(sized(image, ALLOC, 702).is_empty() && image.lost[LOST_NO_RING] >= 40_000 && image.rings == 1, "{:?}", image.lost);
+}
+
+/// Nobody empties its ring, although the drainer lives: it says that it cannot read it.
+fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
+    let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
+    let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
+    let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
+    while !d.has_full_ring() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    std::fs::write(d.folder.path().join(format!("{}-0.unread", child.id())), "").unwrap();
+    assert!(child.wait().unwrap().success());
+    let image = &d.finish()[0];
+    assert_eq!((image.state, image.cut_reason), (PROCESS_CUT, CUT_UNREAD));
+    assert!(image.event_count > 1000 && image.event_count < 10000, "{}", image.event_count);
 }
 
 /// Modules beyond what there is room for are counted, and what came before them is whole: readers take no more than the header says there is.

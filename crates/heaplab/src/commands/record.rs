@@ -156,7 +156,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     recording::report(&finished, Some(&recorded), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
     if main_missed {
-        bail!("the program that {} became was not recorded (see above)", program.display());
+        bail!("{}, or the program that it became, was not recorded (see above)", program.display());
     }
     Ok(ExitCode::from(recorded.exit_code()))
 }

@@ -50,15 +50,25 @@ impl Place {
     }
 }
 
-/// A spool with one process whose only ring has these words and this head.
-fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
+/// The file of process 7, whose only ring has these words and this head.
+fn process_file(words: &[u64], head: u64) -> Vec<u8> {
     let mut process = vec![0; size_of::<ProcessHeader>()];
     put(&mut process, offset_of!(ProcessHeader, magic), &layout::PROCESS_MAGIC.to_le_bytes());
     put(&mut process, offset_of!(ProcessHeader, version), &layout::VERSION.to_le_bytes());
     put(&mut process, offset_of!(ProcessHeader, pid), &7_u32.to_le_bytes());
     put(&mut process, offset_of!(ProcessHeader, ring_count), &1_u32.to_le_bytes());
     add_ring(&mut process, FIRST_RING, words, head);
-    fs::write(discover::process_path(folder, (7, 0)), process).unwrap();
+    process
+}
+
+fn full_of_records() -> Vec<u64> {
+    let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
+    std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect()
+}
+
+/// A spool with one process whose only ring has these words and this head.
+fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
+    fs::write(discover::process_path(folder, (7, 0)), process_file(words, head)).unwrap();
     let mut drainer = Drainer::new(folder, SpoolWriter::create(&folder.join("events.spool")).unwrap());
     drainer.discover(0).unwrap();
     (drainer, Place::of(folder, 0))
@@ -67,8 +77,7 @@ fn drainer(folder: &Path, words: &[u64], head: u64) -> (Drainer, Place) {
 #[test]
 fn a_million_rings_that_are_not_there_are_one_loss_and_the_others_are_emptied() {
     let folder = tempfile::tempdir().unwrap();
-    let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
-    let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+    let words = full_of_records();
     let (mut drainer, first) = drainer(folder.path(), &words, WORDS);
     let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
     for count in [1_000_000_u32, u32::MAX] {
@@ -157,8 +166,7 @@ fn a_ring_whose_head_cannot_be_is_given_up_once() {
 #[test]
 fn a_ring_whose_tail_cannot_be_is_given_up_and_its_blocks_go_forward() {
     let folder = tempfile::tempdir().unwrap();
-    let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
-    let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+    let words = full_of_records();
     let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
     is_emptied(&mut drainer, &ring, [WORDS]);
     ring.set(offset_of!(RingHeader, tail), u64::MAX - 399);
@@ -172,8 +180,7 @@ fn a_ring_whose_tail_cannot_be_is_given_up_and_its_blocks_go_forward() {
 #[test]
 fn what_a_full_disk_refused_counts_once_when_it_is_written() {
     let folder = tempfile::tempdir().unwrap();
-    let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
-    let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+    let words = full_of_records();
     let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
     drainer.limit(0);
     for _ in 0..3 {
@@ -188,8 +195,7 @@ fn what_a_full_disk_refused_counts_once_when_it_is_written() {
 #[test]
 fn an_end_that_a_full_disk_does_not_take_is_known_and_its_records_stay() {
     let folder = tempfile::tempdir().unwrap();
-    let record = [100 << 4 | u64::from(layout::FREE), 0x7000];
-    let words: Vec<u64> = std::iter::repeat_n(record, WORDS as usize / 2).flatten().collect();
+    let words = full_of_records();
     let (mut drainer, ring) = drainer(folder.path(), &words, WORDS);
     drainer.limit(0);
     assert!(drainer.reap(|_| Some(How::Exited(3))).is_err());
@@ -198,4 +204,114 @@ fn an_end_that_a_full_disk_does_not_take_is_known_and_its_records_stay() {
     assert_eq!(discover::read_image(folder.path(), (7, 0)).unwrap().unwrap().first_ring_waits, [true, false]);
     let notes = drainer.into_index().notes;
     assert!(matches!(notes[..], [Note::Ended { pid: 7, seq: 0, how: How::Exited(3), .. }]), "{notes:?}");
+}
+
+/// Whatever stands where a process's file should: the process is named, and told that nobody empties its rings; the others are recorded.
+#[test]
+fn a_file_that_cannot_be_read_is_one_process_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let (mut drainer, ring) = drainer(folder.path(), &full_of_records(), WORDS);
+    let path = |pid| discover::process_path(folder.path(), (pid, 0));
+    fs::create_dir(path(1)).unwrap();
+    std::os::unix::fs::symlink("nowhere", path(2)).unwrap();
+    rustix::fs::mknodat(rustix::fs::CWD, path(3), rustix::fs::FileType::Fifo, rustix::fs::Mode::RUSR, 0).unwrap();
+    let version = [&layout::PROCESS_MAGIC.to_le_bytes()[..], &[9; 4092]].concat();
+    for (pid, bytes) in [(4, &b"HLPROC01"[..]), (5, &[9; 4096]), (6, &version), (8, b""), (9, &[0; 4096])] {
+        fs::write(path(pid), bytes).unwrap();
+    }
+    drainer.discover(0).unwrap();
+    let lost = drainer.take_lost();
+    let no_file = "it is no regular file";
+    let whys = [no_file, no_file, no_file, "it has 8 bytes, and its header is", "it does not begin as", "its layout has version 151587081"];
+    assert_eq!(lost.iter().map(|lost| lost.pid).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6], "8 and 9 are being made: {lost:?}");
+    for (lost, why) in lost.iter().zip(whys) {
+        let begin = format!("{} ({}-0.process: {why}", discover::UNREAD, lost.pid);
+        assert!(lost.reason.starts_with(&begin), "{lost:?}");
+        assert!(drainer.has_seen(lost.pid) && folder.path().join(format!("{}-0.unread", lost.pid)).is_file(), "{lost:?}");
+    }
+    drainer.discover(1).unwrap();
+    assert_eq!(drainer.take_lost(), [], "each is told once");
+    is_emptied(&mut drainer, &ring, [WORDS]);
+    assert!(!folder.path().join("7-0.unread").exists());
+}
+
+/// Ends what it stands for: the thread acts as an ordinary user.
+struct OrdinaryUser {
+    is_root: bool,
+}
+
+impl OrdinaryUser {
+    /// The user owns `folder`, too.
+    fn with(folder: &Path) -> OrdinaryUser {
+        let user = OrdinaryUser { is_root: rustix::process::geteuid().is_root() };
+        if user.is_root {
+            std::os::unix::fs::chown(folder, Some(65534), None).unwrap();
+            user.act_as(65534);
+        }
+        user
+    }
+
+    fn act_as(&self, user: u32) {
+        if self.is_root {
+            // SAFETY: changes by which user this thread's files are judged, and no memory.
+            unsafe { libc::setfsuid(user) };
+        }
+    }
+}
+
+impl Drop for OrdinaryUser {
+    fn drop(&mut self) {
+        self.act_as(0);
+    }
+}
+
+/// A umask that takes rights from the owner (0200) makes such files; who may give them back does.
+#[test]
+fn a_file_that_its_owner_may_not_open_is_opened_and_another_users_is_one_process_lost() {
+    let folder = tempfile::tempdir().unwrap();
+    let user = OrdinaryUser::with(folder.path());
+    let words = [100 << 4 | u64::from(layout::FREE), 0x7000];
+    let make = |pid: u32, mode: u32| {
+        let path = discover::process_path(folder.path(), (pid, 0));
+        fs::write(&path, process_file(&words, 2)).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
+    };
+    make(7, 0o400);
+    make(8, 0);
+    user.act_as(0);
+    make(9, 0o600);
+    user.act_as(65534);
+    let mut drainer = Drainer::new(folder.path(), SpoolWriter::create(&folder.path().join("events.spool")).unwrap());
+    drainer.discover(0).unwrap();
+    let lost = drainer.take_lost();
+    if user.is_root {
+        assert_eq!(lost.len(), 1, "{lost:?}");
+        assert!(lost[0].pid == 9 && lost[0].reason.contains("it belongs to user number 0: record as that user"), "{lost:?}");
+    }
+    assert!([(7, 0), (8, 0)].iter().all(|key| drainer.living().any(|living| living == *key)), "{drainer:?}");
+    drainer.reap(|_| Some(How::Exited(0))).unwrap();
+    assert!(drainer.totals().events >= 2 && !drainer.has_left(), "{drainer:?}");
+}
+
+/// A ring of which nothing can be read is a loss, and keeps nobody from the rings behind it.
+#[test]
+fn a_ring_that_cannot_be_read_is_one_loss_and_the_others_are_emptied() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = full_of_records();
+    let (mut drainer, first) = drainer(folder.path(), &words, WORDS);
+    fs::write(discover::ring_place(folder.path(), (7, 0), 1).0, b"HLRING01").unwrap();
+    let mut last = vec![0; size_of::<RingHeader>()];
+    add_ring(&mut last, 0, &words, WORDS);
+    fs::write(discover::ring_place(folder.path(), (7, 0), 2).0, last).unwrap();
+    let process = File::options().write(true).open(discover::process_path(folder.path(), (7, 0))).unwrap();
+    process.write_all_at(&3_u32.to_le_bytes(), offset_of!(ProcessHeader, ring_count) as u64).unwrap();
+    drainer.discover(3).unwrap();
+    let last = Place::of(folder.path(), 2);
+    for ring in [&first, &last] {
+        is_emptied(&mut drainer, ring, [WORDS]);
+    }
+    assert!(folder.path().join("7-0.unread").is_file());
+    let index = drainer.into_index();
+    let [Note::Loss { text }] = &index.notes[..] else { panic!("{:?}", index.notes) };
+    assert!(text.contains("7-0-1.ring cannot be read: it has 8 bytes") && text.ends_with("once that is full"), "{text}");
 }

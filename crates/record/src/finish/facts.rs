@@ -61,7 +61,8 @@ impl Facts {
             for (sum, lost) in facts.lost.iter_mut().zip(image.lost) {
                 *sum = sum.saturating_add(lost);
             }
-            facts.cut = facts.cut.into_iter().chain(image.cut).min();
+            // Of one whose files could not be read the recording of the others says so.
+            facts.cut = facts.cut.into_iter().chain(image.cut.filter(|(_, reason)| *reason != layout::CUT_UNREAD)).min();
             facts.architecture = facts.architecture.or(Some(image.architecture));
         }
         facts

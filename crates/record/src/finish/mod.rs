@@ -20,7 +20,7 @@ use crate::clock::{Clock, Moment};
 use crate::control::{CONTROL_FILE, ControlFacts};
 use crate::discover;
 use crate::error::RecordError;
-use crate::execs::{self, Unseen};
+use crate::execs::{self, Exec, Unseen};
 use crate::image::{Image, ImageDamage};
 use crate::mark;
 use crate::spool::EVENTS_FILE;
@@ -28,12 +28,13 @@ use crate::spool::block::{BlockDamage, RingId};
 use crate::spool::note::Note;
 use crate::spool::reader::{BlockPlace, Index};
 use crate::symbolize;
+use crate::unrecorded;
 use heaplab_recorder::layout;
 use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::tables::Tables;
 use merge::{Action, Counts, ImageInput, Merge};
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use streams::{Files, Stream};
@@ -64,11 +65,13 @@ pub enum Progress {
     Tables,
 }
 
+type Images = BTreeMap<(u32, u32), Image>;
+
 /// Everything in a spool but the records themselves.
 struct SpoolContent {
     control: ControlFacts,
     index: Index,
-    images: BTreeMap<(u32, u32), Image>,
+    images: Images,
     losses: Vec<String>,
 }
 
@@ -151,31 +154,52 @@ fn read_content(files: &Files, index: Option<Index>) -> Result<SpoolContent, Rec
     let not_a_spool = |reason: String| RecordError::NotASpool { path: folder.clone(), reason };
     let page = folder.join(CONTROL_FILE);
     let control = ControlFacts::parse(&fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
-    let index = match index {
+    let mut index = match index {
         Some(index) => index,
         None => files.spool.index().map_err(RecordError::io("cannot read", &folder.join(EVENTS_FILE)))?,
     };
     if let Some(damage @ BlockDamage::Version) = index.damage {
         return Err(not_a_spool(damage.to_string()));
     }
+    let execs = execs::read(folder);
     let mut losses = Vec::new();
-    let mut images = BTreeMap::new();
+    let images = read_images(folder, &execs, &mut index, &mut losses)?;
+    losses.extend(Unseen::new(&index.notes, &execs, &images, control.refused).sentences());
+    Ok(SpoolContent { control, index, images, losses })
+}
+
+/// Every image whose file can be read. Of a process without such a file there is a note in `index`: of who recorded, or now.
+fn read_images(folder: &Path, execs: &[Exec], index: &mut Index, losses: &mut Vec<String>) -> Result<Images, RecordError> {
+    let mut images = Images::new();
+    let has_records: HashSet<(u32, u32)> =
+        index.rings.iter().filter(|(_, blocks)| !blocks.is_empty()).map(|(id, _)| (id.pid, id.seq)).collect();
+    let told = |note: &Note| match note {
+        Note::Unrecorded { pid, reason, .. } if reason.starts_with(discover::UNREAD) => Some(*pid),
+        _ => None,
+    };
+    let told: HashSet<u32> = index.notes.iter().filter_map(told).collect();
     for key in discover::process_files(folder).map_err(RecordError::io("cannot list", folder))? {
         let path = discover::process_path(folder, key);
-        match discover::read_image(folder, key).map_err(RecordError::io("cannot read", &path))? {
-            Ok(image) => {
+        let why = match discover::read_image(folder, key) {
+            Ok(Ok(image)) => {
                 if image.damaged {
                     losses.push(format!("{} is damaged: some of process {}'s modules may be unknown", path.display(), key.0));
                 }
                 images.insert(key, image);
+                continue;
             }
             // The process was ended while it made the file: it had not recorded anything.
-            Err(ImageDamage::Unfinished | ImageDamage::Short) => {}
-            Err(damage) => losses.push(format!("{} was left out: {damage}", path.display())),
+            Ok(Err(ImageDamage::Unfinished)) => continue,
+            Ok(Err(damage)) => damage.to_string(),
+            Err(error) => error.to_string(),
+        };
+        if has_records.contains(&key) {
+            losses.push(format!("{} was left out: {why}", path.display()));
+        } else if !told.contains(&key.0) {
+            index.notes.push(unrecorded::unread(key.0, discover::unread_reason(key, &why), None, execs).note());
         }
     }
-    losses.extend(Unseen::new(&index.notes, &execs::read(folder), &images, control.refused).sentences());
-    Ok(SpoolContent { control, index, images, losses })
+    Ok(images)
 }
 
 /// The images in order of their beginning, and a stream for each ring of which there is anything.
