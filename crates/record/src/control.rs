@@ -164,6 +164,9 @@ impl Refused {
                 "may not have {step}: its limit on the size of files (RLIMIT_FSIZE) forbids it; raise it with `ulimit -f unlimited`"
             );
         }
+        if self.errno == libc::ENOSPC || self.errno == libc::EDQUOT {
+            return format!("found no space for {step}");
+        }
         format!("could not have {step}: {}", std::io::Error::from_raw_os_error(self.errno))
     }
 }

@@ -159,7 +159,7 @@ pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Ref
         _ if !exec.path.exists() => String::from("did not load the recorder, and its file is not there to be looked at"),
         _ => refused.map_or_else(
             || String::from("did not come to load the recorder: it ended before that, or could not"),
-            |refused| format!("could not be recorded, as the last of {} such processes tells: it {}", refused.count, refused.reason()),
+            |refused| format!("{} (as the last of {} such processes says)", refused.reason(), refused.count),
         ),
     }
 }
@@ -334,7 +334,7 @@ mod tests {
         let refused = Refused { count: 2, pid: 5, errno: libc::EFBIG, step: layout::STEP_PROCESS_FILE };
         let sentences = Unseen::new(&[], &execs, &BTreeMap::new(), Some(refused)).sentences();
         assert!(sentences.len() == 2 && sentences.iter().all(|text| text.contains("RLIMIT_FSIZE")), "{sentences:?}");
-        assert!(sentences.iter().any(|text| text.starts_with("process 4 (/bin/sh) was not recorded: it could not be")), "{sentences:?}");
+        assert!(sentences.iter().any(|text| text.ends_with("(as the last of 2 such processes says)")), "{sentences:?}");
     }
 
     #[test]

@@ -374,8 +374,7 @@ impl Session<'_> {
         self.control.stop();
         let full = matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::FileTooLarge | io::ErrorKind::QuotaExceeded);
         let at_ns = elapsed_ns(self.control.origin().monotonic_ns);
-        let reason =
-            if full { String::from("no space was left for the spool") } else { format!("the spool could not be written ({error})") };
+        let reason = if full { String::from("no space was left") } else { format!("the spool could not be written ({error})") };
         self.stopped = Some(format!("{reason} after {:.1} s", at_ns as f64 / 1e9));
     }
 

@@ -453,12 +453,19 @@ fn what_begins_on_a_full_disk_runs_as_it_would() {
     let mut options = options(disk.0.path(), &[&"sh", &"-c", &script, &family, &threads, &filler, &said]);
     // What is left goes to the programs, not to what heaplab notes.
     options.samples = Duration::ZERO;
-    let recorded = session::record(&options, &mut |_| {}).unwrap();
+    let mut told = Vec::new();
+    let recorded = session::record(&options, &mut |progress| {
+        if let Progress::Missing(text) = progress {
+            told.push(format!("heaplab: {text}"));
+        }
+    })
+    .unwrap();
     assert_eq!(recorded.status.and_then(|status| status.code()), Some(4), "{recorded:?}");
+    assert!(!told.is_empty() && told.iter().all(|line| line.len() <= 80), "a line for each process fits: {told:?}");
     assert!(recorded.refused.is_some(), "nothing was refused, so that the disk was not full: {recorded:?}");
     std::fs::remove_file(filler).unwrap();
     let (_, _, meta, _) = common::read(&options.spool);
-    assert!(meta.losses.iter().any(|loss| loss.contains("No space left on device")), "{:?}", meta.losses);
+    assert!(meta.losses.iter().any(|loss| loss.contains("found no space for its file in the spool")), "{:?}", meta.losses);
 }
 
 #[test]
