@@ -215,7 +215,7 @@ impl Bundle {
 }
 
 fn read_meta(path: &Path) -> Result<Meta, TraceError> {
-    let file = File::open(path).map_err(TraceError::io(path, "open (is this folder a bundle?)"))?;
+    let file = crate::regular::open(path, "open (is this folder a bundle?)")?;
     let mut text = Vec::new();
     file.take(META_BYTES_LIMIT + 1).read_to_end(&mut text).map_err(TraceError::io(path, "read"))?;
     if text.len() as u64 > META_BYTES_LIMIT {

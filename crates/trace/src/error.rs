@@ -28,7 +28,7 @@ pub enum TraceError {
         found: String,
     },
     /// A newer or foreign version of the format.
-    #[error("{}: format version {found} is not readable; this heaplab reads versions {supported}", path.display())]
+    #[error("{}: format version {found} is not readable; this heaplab reads version {supported}", path.display())]
     Version {
         /// File or folder.
         path: PathBuf,

@@ -23,6 +23,7 @@ pub mod import;
 pub mod order;
 pub mod parquet;
 pub mod program;
+mod regular;
 pub mod source;
 pub mod tables;
 pub mod words;

@@ -119,6 +119,46 @@ fn what_contradicts_itself_is_said() {
     insta::assert_snapshot!(said.join("\n"));
 }
 
+#[test]
+fn events_without_objects_or_sizes_are_not_taken_for_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    let file = bundle.path().join(EVENTS_FILE);
+    let good = fs::read(&file).unwrap();
+    let without = |name: &str| {
+        // The name in the footer's schema, after its length.
+        let named = [&[name.len() as u8], name.as_bytes()].concat();
+        let mut bad = good.clone();
+        for at in (0..bad.len() - named.len()).filter(|at| good[*at..].starts_with(&named)) {
+            bad[at + 1] = b'_';
+        }
+        fs::write(&file, bad).unwrap();
+        read(bundle.path())
+    };
+    for name in ["object", "size"] {
+        let error = without(name).unwrap_err().to_string();
+        assert!(error.ends_with(&format!("events.parquet: its schema: expected a column {name}, found none of that name")), "{error}");
+    }
+    // What is not known of any row may be missing.
+    assert_eq!(without("address").unwrap(), sample().len() as u64);
+}
+
+#[test]
+fn nobody_waits_for_a_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = written(folder.path(), &sample());
+    for file in files(bundle.path()) {
+        let good = fs::read(&file).unwrap();
+        fs::remove_file(&file).unwrap();
+        rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, rustix::fs::Mode::RWXU, 0).unwrap();
+        let error = read(bundle.path()).unwrap_err().to_string();
+        let name = file.file_name().unwrap().to_string_lossy();
+        assert!(error.contains(&format!("{name}: its kind: expected a regular file, found")), "{error}");
+        fs::remove_file(&file).unwrap();
+        fs::write(&file, good).unwrap();
+    }
+}
+
 /// A Parquet file of one page, with headers that say what they are told to.
 fn bomb(plain_bytes: i32, values: i32, content: &[u8]) -> Vec<u8> {
     let packed = zstd::bulk::compress(content, 1).unwrap();

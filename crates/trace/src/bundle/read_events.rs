@@ -57,7 +57,14 @@ impl Events {
         }
         let mut columns = Vec::with_capacity(COLUMNS.len());
         for (index, column) in COLUMNS.iter().enumerate() {
-            let Some(mut reader) = file.column(column)? else { continue };
+            let Some(mut reader) = file.column(column)? else {
+                // What is null of every row may be left out. These two are null of some rows and say what the others are about.
+                if ["object", "size"].contains(&column.name) {
+                    let (place, expected) = ("its schema".into(), format!("a column {}", column.name));
+                    return Err(TraceError::Malformed { path: file.path().into(), place, expected, found: "none of that name".into() });
+                }
+                continue;
+            };
             reader = reader.null_is(0);
             reader = match column.name {
                 "op" => reader.naming(|name| number_in(&OPS, name)),

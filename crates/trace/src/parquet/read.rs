@@ -24,7 +24,7 @@ pub struct FileReader {
 impl FileReader {
     /// Opens a file and reads its footer.
     pub fn open(path: &Path) -> Result<FileReader, TraceError> {
-        let file = File::open(path).map_err(TraceError::io(path, "open"))?;
+        let file = crate::regular::open(path, "open")?;
         let length = file.metadata().map_err(TraceError::io(path, "read the size"))?.len();
         let malformed =
             |place: String, fault: Fault| TraceError::Malformed { path: path.into(), place, expected: fault.expected, found: fault.found };

@@ -8,6 +8,7 @@ use super::compiler::{Standing, compile, compile_and_standing};
 use super::file::{Facts, Program, VERSION};
 use crate::TraceError;
 use crate::bundle::{Bundle, EVENTS_FILE, META_FILE, Selection};
+use crate::regular;
 use crate::source::First;
 use std::fs::{self, File};
 use std::io::Read;
@@ -93,10 +94,10 @@ fn key(folder: &Path, selection: Selection) -> Result<u64, TraceError> {
     let mut buffer = vec![0; 1 << 18];
     for name in COMPILED_FROM {
         let path = folder.join(name);
-        let mut file = match File::open(&path) {
+        let mut file = match regular::open(&path, "open") {
             Ok(file) => file,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
-            Err(error) => return Err(TraceError::io(path, "open")(error)),
+            Err(TraceError::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => continue,
+            Err(error) => return Err(error),
         };
         hash.update(name.as_bytes());
         loop {

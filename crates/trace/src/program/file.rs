@@ -7,7 +7,6 @@ use super::encoding::{self, Corrupt, Step};
 use crate::TraceError;
 use memmap2::Mmap;
 use serde::{Deserialize, Serialize};
-use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
@@ -130,7 +129,7 @@ impl std::fmt::Debug for Program {
 impl Program {
     /// Maps the program at `path` and checks its header, bounds and checksums.
     pub fn open(path: &Path) -> Result<Program, TraceError> {
-        let file = File::open(path).map_err(TraceError::io(path, "open"))?;
+        let file = crate::regular::open(path, "open")?;
         // SAFETY: programs are written under another name, renamed when whole, and never changed afterwards. Should
         // someone write into one nevertheless, decoding stays in bounds, since every word is checked when it is used.
         let map = unsafe { Mmap::map(&file) }.map_err(TraceError::io(path, "map"))?;
