@@ -30,9 +30,15 @@ pub fn error_width() -> Option<usize> {
     Some(asked.filter(|columns| *columns > 0).or_else(told)?.clamp(COLUMNS_MIN, COLUMNS_MAX))
 }
 
-/// Whether standard output is a terminal that takes colours.
+/// Whether standard output is a terminal that takes colours, and nobody asked for none.
 pub fn has_colours() -> bool {
-    std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+    let named = |name: &str| std::env::var(name).unwrap_or_default();
+    std::io::stdout().is_terminal() && takes_colours(&named("TERM"), &named("NO_COLOR"))
+}
+
+/// Whether a terminal of this kind does, where `NO_COLOR` says this. One that is called dumb shows escapes as they are.
+fn takes_colours(kind: &str, no_color: &str) -> bool {
+    kind != "dumb" && no_color.is_empty()
 }
 
 /// `text` on one line without what moves the cursor: a recorded program's name may hold anything.
@@ -116,6 +122,12 @@ mod tests {
         assert_eq!(lines.join(" "), text);
         assert_eq!(paragraph("one two three", "a: ", 4, 11), "a:  one two\n    three\n");
         assert_eq!(paragraph("one two three", "a: ", 0, 11), "a: one two\nthree\n");
+    }
+
+    #[test]
+    fn a_dumb_terminal_gets_no_colours() {
+        assert!(takes_colours("xterm-256color", "") && takes_colours("", ""));
+        assert!(!takes_colours("dumb", "") && !takes_colours("xterm", "1"));
     }
 
     #[test]
