@@ -19,6 +19,7 @@ const CASES: &[Case] = &[
     ("replay SQLITE --on glibc,glibc", 2, "is named twice"),
     ("replay SQLITE --on null", 2, "the null heap"),
     ("replay SQLITE --on glibc --shard 3/2", 2, "I below N"),
+    ("replay SQLITE --on glibc --limit 0", 2, "0 is not in 1.."),
     ("export SQLITE --format gif", 2, "possible values"),
     ("export SQLITE --format dhat --at 1ms -o OUT", 2, "a DHAT file holds"),
     ("import gif HERE/a HERE/b HERE/c -o OUT", 2, "one trace is imported at a time"),
