@@ -125,7 +125,10 @@ fn warnings(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
         }
     }
     if totals.unmatched_rows > 0 {
-        paint.warning(&format!("{} concern objects whose birth was not recorded.", plural(totals.unmatched_rows, "row")));
+        let (rows, are) = (plural(totals.unmatched_rows, "row"), if totals.unmatched_rows == 1 { "is" } else { "are" });
+        paint.warning(&format!(
+            "{rows} {are} about an object that is not live there: its birth was not recorded, or the recording is damaged, of which --verify says where."
+        ));
     }
     if totals.unmeasured_requests > 0 && totals.unmeasured_requests < totals.requests {
         paint.warning(&format!("The usable size of {} is not known.", plural(totals.unmeasured_requests, "request")));

@@ -174,6 +174,26 @@ fn what_cannot_be_shown_is_said() {
     assert!(error.contains("name the earlier moment first"), "{error}");
 }
 
+#[test]
+fn a_block_that_is_freed_twice_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    let tables = Tables { processes: vec![Process::default()], threads: vec![Thread::default()], ..Tables::default() };
+    for op in [Op::Alloc, Op::Free, Op::Free] {
+        writer.push(&Event { op, size: u64::from(op == Op::Alloc), ..Event::default() }).unwrap();
+    }
+    writer.finish(&tables, Meta::default()).unwrap();
+    let bundle = Bundle::open(&path).unwrap();
+    let (selection, _) = analysis::select(&bundle, None).unwrap();
+    let analysis = analysis::analyse(&bundle, selection, None, Vec::new()).unwrap();
+    let text = report(&bundle, &analysis, &moments::Shown::Nothing, &PIPED).replace("\n! ", " ").replace('\n', " ");
+    assert!(
+        text.contains("1 row is about an object that is not live there: its birth was not recorded, or the recording is damaged"),
+        "{text}"
+    );
+}
+
 /// A phase that ends early leaks every tenth block: it did not grow with the run, but its site freed the others.
 #[test]
 fn a_site_that_freed_most_and_kept_some_is_told_from_a_table() {
