@@ -4,13 +4,11 @@
 //! not fit a terminal.
 
 use crate::studies::{Outcome, STUDIES, Study, Verdict};
+use crate::terminal;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::path::PathBuf;
 use std::process::ExitCode;
-
-/// Columns of a line; only a word that is longer, and a command, may pass them.
-const WIDTH: usize = 80;
 
 /// Arguments of `heaplab study`.
 #[derive(Debug, clap::Args)]
@@ -39,7 +37,7 @@ pub struct Args {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let Some(name) = &args.name else {
-        print!("{}", list())?;
+        print!("{}", list(terminal::columns()))?;
         return Ok(ExitCode::SUCCESS);
     };
     let Some(study) = STUDIES.iter().find(|study| study.name == name) else {
@@ -57,7 +55,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if args.json {
         println!("{}", serde_json::to_string_pretty(&outcomes)?)?;
     } else {
-        print!("{}", table(study, &outcomes))?;
+        print!("{}", table(study, &outcomes, terminal::columns()))?;
     }
     let failed = outcomes.iter().filter(|outcome| outcome.failed.is_some()).count();
     if failed > 0 {
@@ -91,27 +89,29 @@ fn measure(study: &Study, only: &[String]) -> Result<Vec<Outcome>> {
     Ok(outcomes)
 }
 
-/// Names and titles of all studies.
-fn list() -> String {
-    let mut lines: String = STUDIES.iter().map(|study| labelled(&format!("{:<18}", study.name), study.title)).collect();
+/// Names and titles of all studies, in lines of so many columns.
+fn list(columns: usize) -> String {
+    let mut lines: String = STUDIES.iter().map(|study| labelled(&format!("{:<18}", study.name), study.title, columns)).collect();
     lines.push_str("\n`heaplab study NAME` measures every claim of one again.\n");
     lines
 }
 
-/// The study's claims: what was claimed, what is measured, with which command, and why the two differ.
-fn table(study: &Study, outcomes: &[Outcome]) -> String {
-    let mut text = labelled("", study.title);
+/// The study's claims: what was claimed, what is measured, with which command, and why the two differ. In lines of so many
+/// columns; only a word that is longer, and a command, may pass them.
+fn table(study: &Study, outcomes: &[Outcome], columns: usize) -> String {
+    let mut text = labelled("", study.title, columns);
     for outcome in outcomes {
         let claim = &outcome.claim;
-        text.push_str(&format!("\n{}: {}\n", claim.id, heading(outcome)));
-        text.push_str(&labelled("  says    ", &claim.says));
+        text.push('\n');
+        text.push_str(&labelled("", &format!("{}: {}", claim.id, heading(outcome)), columns));
+        text.push_str(&labelled("  says    ", &claim.says, columns));
         if !claim.claimed.is_empty() {
-            text.push_str(&labelled("  claimed ", &claim.claimed));
+            text.push_str(&labelled("  claimed ", &claim.claimed, columns));
         }
-        text.push_str(&labelled("  measured", &measured(study, outcome)));
+        text.push_str(&labelled("  measured", &measured(study, outcome), columns));
         let command = if claim.command.is_empty() { "none yet" } else { &claim.command };
         text.push_str(&format!("  command  {command}\n"));
-        text.push_str(&labelled("  why     ", &claim.why));
+        text.push_str(&labelled("  why     ", &claim.why, columns));
     }
     let unmeasured = outcomes.iter().filter(|outcome| is_of_then(outcome)).count();
     let count = |verdict| outcomes.iter().filter(|outcome| outcome.claim.verdict == verdict).count();
@@ -123,6 +123,7 @@ fn table(study: &Study, outcomes: &[Outcome]) -> String {
         text.push_str(&labelled(
             "",
             &format!("{unmeasured} of these were not measured by this run: their verdicts are of when the study was written."),
+            columns,
         ));
     }
     text
@@ -169,7 +170,7 @@ fn measured(study: &Study, Outcome { claim, now, failed }: &Outcome) -> String {
 }
 
 /// The label and, beside it, the text, broken between words into as many lines as it takes.
-fn labelled(label: &str, text: &str) -> String {
+fn labelled(label: &str, text: &str, width: usize) -> String {
     let indent = if label.is_empty() { 0 } else { label.chars().count() + 1 };
     let mut lines = String::new();
     let mut line = if label.is_empty() { String::new() } else { format!("{label} ") };
@@ -177,7 +178,7 @@ fn labelled(label: &str, text: &str) -> String {
     for word in text.split_whitespace() {
         let length = word.chars().count();
         let begun = columns > indent;
-        if begun && columns + 1 + length > WIDTH {
+        if begun && columns + 1 + length > width {
             lines.push_str(&line);
             lines.push('\n');
             line = " ".repeat(indent);
@@ -205,10 +206,16 @@ mod tests {
 
     #[test]
     fn every_study_fits_a_terminal_and_shows_every_command() {
-        let mut texts = vec![list()];
+        for width in [60, 80, 120] {
+            every_study_fits(width);
+        }
+    }
+
+    fn every_study_fits(width: usize) {
+        let mut texts = vec![list(width)];
         for study in STUDIES {
             let outcomes = outcomes(study);
-            let text = table(study, &outcomes);
+            let text = table(study, &outcomes, width);
             for Outcome { claim, .. } in &outcomes {
                 assert!(text.contains(&format!("\n{}: {}", claim.id, word(claim.verdict))), "{text}");
                 assert_eq!(claim.command.is_empty(), claim.verdict == Verdict::Open, "{}", claim.id);
@@ -217,8 +224,11 @@ mod tests {
             texts.push(text);
         }
         for text in texts {
-            let long = text.lines().find(|line| line.chars().count() > WIDTH);
+            // A command stays whole, and so does a word.
+            let is_whole = |line: &str| line.starts_with("  command  ") || !line.trim().contains(' ');
+            let long = text.lines().find(|line| line.chars().count() > width && !is_whole(line));
             assert_eq!(long, None);
+            assert!(width > 80 || text.lines().all(|line| line.chars().count() <= 80), "{text}");
         }
     }
 
@@ -229,13 +239,13 @@ mod tests {
         outcomes.retain(|outcome| ["ff.growth-fragmentation", "ff.sqlite", "ff.dark-matter"].contains(&outcome.claim.id.as_str()));
         outcomes[1].now = Some("1.23x".into());
         outcomes[0].failed = Some("starting Node 24: there is no such file".into());
-        insta::assert_snapshot!(table(study, &outcomes));
+        insta::assert_snapshot!(table(study, &outcomes, 80));
     }
 
     #[test]
     fn a_word_longer_than_a_line_stays_whole() {
-        let word = "x".repeat(WIDTH);
-        assert_eq!(labelled("a", &format!("b {word} c")), format!("a b\n  {word}\n  c\n"));
-        assert_eq!(labelled("a", ""), "a\n");
+        let word = "x".repeat(80);
+        assert_eq!(labelled("a", &format!("b {word} c"), 80), format!("a b\n  {word}\n  c\n"));
+        assert_eq!(labelled("a", "", 80), "a\n");
     }
 }
