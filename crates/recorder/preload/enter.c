@@ -47,13 +47,13 @@ static bool abandoned(struct thread *t, uintptr_t frame)
     uintptr_t busy = t->busy_frame;
     if (!busy || frame < busy)
         return false;
-    struct range stack = t->stack;
-    if (!lies_in(busy, stack.start, stack.end)) {
+    struct stack stack = t->stack;
+    if (!is_on(&stack, busy)) {
         stack = stack_around(busy);
         if (!t->wants_stacks)
             t->stack = stack;
     }
-    return lies_in(frame, stack.start, stack.end) && !apart(frame, busy);
+    return is_on(&stack, frame) && !apart(frame, busy);
 }
 
 /* Everything but the common case of enter(): the ring is closed, full, not begun, or not there. */

@@ -9,19 +9,13 @@
 
 #define WALK_STACK_BYTES (16u << 10)
 
-/* The bounds of the stack that sp lies in. */
-static bool nested_stack(struct thread *t, uintptr_t sp, struct range *found)
+/* The stack that sp lies in. */
+static bool nested_stack(struct thread *t, uintptr_t sp, struct stack *found)
 {
-    for (unsigned i = 0; i < NESTED_STACKS_KNOWN; i++) {
-        *found = t->nested_stacks[i];
-        if (lies_in(sp, found->start, found->end))
-            return true;
-    }
-    *found = stack_around(sp);
-    if (!found->end)
-        return false;
-    t->nested_stacks[t->nested_stacks_next++ % NESTED_STACKS_KNOWN] = *found;
-    return true;
+    const struct stack *known = stack_of(&t->nested_own_stack, t->nested_stacks, NESTED_STACKS_KNOWN, &t->nested_stacks_next, sp);
+    if (known)
+        *found = *known;
+    return known != NULL;
 }
 
 /* Whether this runs on an alternate stack on which there is too little room for walking. */
@@ -34,52 +28,69 @@ static bool is_cramped(uintptr_t sp)
     return !(alternate.ss_flags & SS_DISABLE) && lies_in(sp, start, start + alternate.ss_size) && sp - start < WALK_STACK_BYTES;
 }
 
+struct nested_walk {
+    struct registers at;
+    struct stack stack;
+    uintptr_t high; /* up to where it may be read */
+    struct blocked blocked;
+};
+
+/* One frame outwards of `from`; false: the walk ends. */
+static bool nested_step(struct nested_walk *w, packed rule, struct registers from)
+{
+    struct outward out;
+    if (rule_kind(rule) != RULE_STEP && rule_kind(rule) != RULE_FRAME_POINTER)
+        return false;
+    if (!step_out(rule, from, w->high, &out) && !step_further(&w->stack, rule, from, &w->high, &out))
+        return false;
+    w->at = out.at;
+    return true;
+}
+
 /* From a handler's frame to the code that it interrupted, and one frame out of that; 0: the walk ends. Else how many addresses were added. */
-static uint32_t nested_beyond_signal(struct thread *t, struct registers *at, struct range *stack, uint64_t *ips, struct blocked *blocked)
+static uint32_t nested_beyond_signal(struct thread *t, struct nested_walk *w, uint64_t *ips)
 {
     struct registers from;
-    struct outward out;
     uintptr_t lr;
-    if (!step_signal(*at, stack->end, &from, &lr) || !nested_stack(t, from.sp, stack))
+    if (!step_signal_on(&w->stack, w->at, &w->high, &from, &lr))
         return 0;
-    packed rule = rule_miss(from.ip, true, blocked);
+    if (!is_on(&w->stack, from.sp)) {
+        if (!nested_stack(t, from.sp, &w->stack))
+            return 0;
+        w->high = readable_end(&w->stack, from.sp);
+    }
+    packed rule = rule_miss(from.ip, true, &w->blocked);
     ips[0] = from.ip + 1;
     if (rule_kind(rule) == RULE_LEAF) {
-        *at = (struct registers){strip(lr), from.sp + (uintptr_t)rule_cfa_offset(rule), from.fp};
-        return at->ip ? 1 : 0;
+        w->at = (struct registers){strip(lr), from.sp + (uintptr_t)rule_cfa_offset(rule), from.fp};
+        return w->at.ip ? 1 : 0;
     }
-    if ((rule_kind(rule) != RULE_STEP && rule_kind(rule) != RULE_FRAME_POINTER) || !step_out(rule, from, stack->end, &out))
-        return 0;
-    *at = out.at;
-    return 1;
+    return nested_step(w, rule, from) ? 1 : 0;
 }
 
 /* Writes the return addresses from `at` on, innermost first; how many. There is room for one more than `most`. */
 static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips, uint32_t most)
 {
-    struct range stack;
-    struct outward out;
-    struct blocked blocked = {.are = false};
+    struct nested_walk w = {.at = at};
     uint32_t count = 0;
-    if (!nested_stack(t, at.sp, &stack))
+    if (!nested_stack(t, at.sp, &w.stack))
         return 0;
+    w.high = readable_end(&w.stack, at.sp);
     while (count < most) {
-        packed rule = rule_of(at.ip, &blocked);
+        packed rule = rule_of(w.at.ip, &w.blocked);
         if (rule_kind(rule) == RULE_UNKNOWN)
             break;
-        ips[count++] = at.ip;
-        if (rule_kind(rule) == RULE_STEP || rule_kind(rule) == RULE_FRAME_POINTER) {
-            if (!step_out(rule, at, stack.end, &out))
-                break;
-            at = out.at;
-        } else {
-            uint32_t added = rule_kind(rule) == RULE_SIGNAL ? nested_beyond_signal(t, &at, &stack, ips + count, &blocked) : 0;
+        ips[count++] = w.at.ip;
+        if (rule_kind(rule) == RULE_SIGNAL) {
+            uint32_t added = nested_beyond_signal(t, &w, ips + count);
             if (!added)
                 break;
             count += added;
+        } else if (!nested_step(&w, rule, w.at)) {
+            break;
         }
     }
-    unblock(&blocked);
+    unblock(&w.blocked);
     return count;
 }
 

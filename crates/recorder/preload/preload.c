@@ -21,6 +21,7 @@
 #include "modules.c"
 #include "dwarf.c"
 #include "unwind.c"
+#include "bounds.c"
 #include "stacks.c"
 #include "ring.c"
 #include "threads.c"

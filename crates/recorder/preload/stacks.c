@@ -15,66 +15,9 @@
  * nothing would be shared: a walk from scratch takes depth + 16 frames, and the cache may grow to depth + 48 before it is
  * begun anew, or shrink to depth. So a node has at least `depth` frames, if there are so many, and who wants exactly
  * that cuts the outer ones (layout.h). */
-#include <sys/auxv.h>
 #include "arch.h"
 
 #define WALK_MORE 16
-#define MAIN_STACK_BYTES (120ull << 20) /* the kernel keeps this much below the main stack's top free of other mappings */
-#define MAIN_STACK_SURE (8ull << 20) /* and qemu gives it this much */
-
-struct stack_search {
-    uintptr_t sp;
-    struct range found;
-};
-
-static bool visit_for_stack(const struct mapping *mapping, void *context)
-{
-    struct stack_search *search = context;
-    if (search->sp < mapping->start || search->sp >= mapping->end)
-        return true;
-    search->found = (struct range){mapping->start, mapping->end};
-    if (mapping->stack && mapping->end - mapping->start < MAIN_STACK_BYTES)
-        search->found.start = mapping->end - MAIN_STACK_BYTES; /* it grows */
-    return false;
-}
-
-/* The upper end of the main stack, where the kernel puts the program's name last; 0 where it does not say. Reading the mappings takes longer than
- * all else that the first event of a short process asks for. */
-static uintptr_t main_stack_end(void)
-{
-    const char *name = (const char *)getauxval(AT_EXECFN);
-    return name ? ((uintptr_t)name + strlen(name) + recorder.page) & -(uintptr_t)recorder.page : 0;
-}
-
-/* The memory that sp lies in. */
-COLD static struct range stack_around(uintptr_t sp)
-{
-    struct stack_search search = {.sp = sp};
-    uintptr_t end = main_stack_end();
-    if (sp < end && end - sp <= MAIN_STACK_SURE)
-        return (struct range){end - MAIN_STACK_SURE, end};
-    visit_mappings(visit_for_stack, &search);
-    return search.found;
-}
-
-/* Makes t->stack the memory that sp lies in: the thread's own stack, an alternate one, a coroutine's. */
-COLD static bool find_stack(struct thread *t, uintptr_t sp)
-{
-    t->frame_count = t->check_count = 0;
-    for (unsigned i = 0; i < STACKS_KNOWN; i++) {
-        if (sp >= t->stacks[i].start && sp < t->stacks[i].end) {
-            t->stack = t->stacks[i];
-            return true;
-        }
-    }
-    struct range found = stack_around(sp);
-    if (!found.end) {
-        lose(HL_LOST_STACK_BOUNDS);
-        return false;
-    }
-    t->stack = t->stacks[t->stacks_next++ % STACKS_KNOWN] = found;
-    return true;
-}
 
 #ifdef HEAPLAB_VERIFY
 static void verify_define(struct thread *t, uint32_t number, uint32_t parent, uint64_t ip);
@@ -180,18 +123,28 @@ ALWAYS_INLINE uint32_t holding(const struct check *checks, uint32_t count)
     return i;
 }
 
+/* Whether the words of the first `count` checks can be read; a walk may then read up to *high. */
+COLD static bool can_check(const struct thread *t, uint32_t count, uintptr_t *high)
+{
+    uintptr_t end = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if ((uintptr_t)t->checks[i].slot + 8 > end)
+            end = (uintptr_t)t->checks[i].slot + 8;
+    return end <= *high || reach(&t->stack, high, end);
+}
+
 /* Goes on behind a handler's frame; false: the walk ends. The interrupted code may run on another stack. */
 COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct registers *at, uintptr_t *high, struct outward *out)
 {
     uintptr_t lr;
     struct registers from;
-    if (!step_signal(*at, *high, &from, &lr))
+    if (!step_signal_on(&t->stack, *at, high, &from, &lr))
         return false;
     w->interrupted = true;
-    if (from.sp < t->stack.start || from.sp >= t->stack.end) {
+    if (!is_on(&t->stack, from.sp)) {
         if (!find_stack(t, from.sp))
             return false;
-        *high = t->stack.end;
+        *high = readable_end(&t->stack, from.sp);
     }
     packed rule = rule_miss(from.ip, true, &w->blocked);
     t->steps[t->step_count++] = (struct step){.at = {from.ip + 1, from.sp, from.fp}, .rule = rule};
@@ -201,7 +154,9 @@ COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct re
         *at = out->at;
         return out->at.ip != 0;
     }
-    if ((rule_kind(rule) != RULE_STEP && rule_kind(rule) != RULE_FRAME_POINTER) || !step_out(rule, from, *high, out))
+    if (rule_kind(rule) != RULE_STEP && rule_kind(rule) != RULE_FRAME_POINTER)
+        return false;
+    if (!step_out(rule, from, *high, out) && !step_further(&t->stack, rule, from, high, out))
         return false;
     *at = out->at;
     return true;
@@ -211,7 +166,7 @@ COLD static bool walk_through_signal(struct thread *t, struct walk *w, struct re
 static void walk(struct thread *t, struct registers at, uint32_t frames, struct walk *w)
 {
     struct outward out = {.at = at};
-    uintptr_t high = t->stack.end;
+    uintptr_t high = readable_end(&t->stack, at.sp);
     const uint32_t most = recorder.depth + WALK_MORE;
     const struct frame *const kept = t->frames;
     struct step *const steps = t->steps;
@@ -221,6 +176,8 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     w->blocked.are = false;
     while (frames && kept[frames - 1].at.sp < at.sp)
         frames--;
+    if (unlikely(!t->stack.lasts) && frames && !can_check(t, kept[frames - 1].checks, &high))
+        frames = 0;
     /* before the first rule is known: these loads wait for nothing, those of the walk for one another */
     const uint32_t good = frames ? holding(t->checks, kept[frames - 1].checks) : 0;
     while (frames && kept[frames - 1].checks > good)
@@ -252,7 +209,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
         }
         out.ip_slot = 0;
         if (likely(rule_kind(rule) == RULE_STEP || rule_kind(rule) == RULE_FRAME_POINTER)) {
-            if (likely(step_out(rule, at, high, &out))) {
+            if (likely(step_out(rule, at, high, &out)) || step_further(&t->stack, rule, at, &high, &out)) {
                 at = out.at;
                 continue;
             }
@@ -359,7 +316,7 @@ static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words
         t->frame_count = t->definitions = 0;
         memset(t->known, 0, sizeof *t->known << t->known_bits);
     }
-    if (unlikely(at.sp < t->stack.start || at.sp >= t->stack.end) && !find_stack(t, at.sp))
+    if (unlikely(!is_on(&t->stack, at.sp)) && !find_stack(t, at.sp))
         return lone_node(t, at.ip, words);
     walk(t, at, t->frame_count, &w);
     uint32_t total = w.kept + t->step_count;

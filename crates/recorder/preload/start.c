@@ -195,6 +195,7 @@ static bool begin(void)
     next_exit = (void (*)(int))dlsym(RTLD_NEXT, "_exit");
     find_clock();
     recorder.page = (uint32_t)sysconf(_SC_PAGESIZE);
+    recorder.main_locals = (uintptr_t)&self;
     size_t length = spool ? strlen(spool) : 0;
     if (length && length < sizeof recorder.spool) {
         append_text(recorder.spool, 0, sizeof recorder.spool, spool);

@@ -71,6 +71,11 @@ struct known {
 struct range {
     uintptr_t start, end;
 };
+/* A stack, or the mapping that it lies in (bounds.c). */
+struct stack {
+    uintptr_t start, end;
+    bool lasts; /* it stays mapped while its thread runs */
+};
 #define STACKS_KNOWN 8
 #define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
 
@@ -104,9 +109,9 @@ struct thread {
     uint32_t generation;
     uint32_t frame_count, check_count, step_count;
     bool complete; /* frame 0 is the outermost there is */
-    struct range stack;
-    struct range stacks[STACKS_KNOWN];
-    struct range nested_stacks[NESTED_STACKS_KNOWN]; /* nested.c's */
+    struct stack stack, own_stack;
+    struct stack stacks[STACKS_KNOWN];
+    struct stack nested_own_stack, nested_stacks[NESTED_STACKS_KNOWN]; /* nested.c's */
     uint32_t nested_stacks_next;
     uint32_t stacks_next;
     struct frame *frames;
@@ -149,6 +154,7 @@ struct recorder {
     uint64_t fork_ticks;   /* and what the kernel's clock of starts showed; 0: not known */
     struct hl_control *control;
     struct process *process;
+    uintptr_t main_locals; /* where `self` of the first process's main thread lies */
     struct thread *first_thread; /* memory of the first ring's thread, which a forked child finds wiped and takes for its own */
     char spool[3072];
 };

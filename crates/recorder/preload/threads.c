@@ -121,7 +121,7 @@ static struct thread *thread_acquire(bool is_only)
     t->begun = t->nested_busy = t->nested_begun = false;
     t->late = ended;
     t->frame_count = t->check_count = 0;
-    t->stack = (struct range){0, 0};
+    t->stack = t->own_stack = t->nested_own_stack = (struct stack){0};
     memset(t->stacks, 0, sizeof t->stacks);
     memset(t->nested_stacks, 0, sizeof t->nested_stacks);
     store_relaxed(&t->ring->tid, t->tid);

@@ -256,6 +256,21 @@ ALWAYS_INLINE bool step_out(packed rule, struct registers at, uintptr_t high, st
     return likely(out->at.ip) || ends_at(out);
 }
 
+/* What such a step reads ends there, as far as can be told from what lies below `high`. */
+static uintptr_t step_end(packed rule, struct registers at, uintptr_t high)
+{
+    if (rule_kind(rule) == RULE_FRAME_POINTER)
+        return at.fp + 16;
+    uintptr_t cfa = (rule_cfa(rule) == CFA_SP ? at.sp : at.fp) + (uintptr_t)rule_cfa_offset(rule);
+    if (rule_cfa(rule) == CFA_AT_FP) {
+        if (!on_stack(cfa, at.sp, high))
+            return cfa + 8;
+        cfa = *(const uintptr_t *)cfa;
+    }
+    uintptr_t saved = rule_fp(rule) == FP_AT_FP ? at.fp + (uintptr_t)rule_fp_offset(rule) + 8 : 0;
+    return saved > cfa ? saved : cfa;
+}
+
 /* From a handler's return address to the place that the signal interrupted; *lr is its return address register. */
 static bool step_signal(struct registers at, uintptr_t high, struct registers *interrupted, uintptr_t *lr)
 {

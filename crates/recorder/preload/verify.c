@@ -85,7 +85,7 @@ static void verify(struct thread *t, struct registers at, uint32_t node)
 
     uint32_t frames = t->frame_count, checks = t->check_count;
     bool complete = t->complete;
-    struct range stack = t->stack;
+    struct stack stack = t->stack;
     walk(t, at, 0, &w);
     bool same = count == (t->step_count < recorder.depth ? t->step_count : recorder.depth);
     for (uint32_t i = 0; i < count && same; i++)

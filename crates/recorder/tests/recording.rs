@@ -27,6 +27,7 @@ tests!(here on Some(crate::machine::own()),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own
     stacks_are_those_of_backtrace
+    a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_every_kind_have_their_own_images
     children_of_fork_have_their_own_images
@@ -54,6 +55,7 @@ tests!(on_aarch64 on crate::machine::aarch64(),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own
     stacks_are_those_of_backtrace
+    a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_fork_have_their_own_images
     short_threads_share_few_rings_and_lose_nothing
@@ -197,6 +199,20 @@ fn stacks_are_those_of_backtrace(machine: &Machine) {
         let modules: Vec<_> = images[0].modules.iter().filter(|m| m.path.contains("/small.so") || m.path.contains("/large.so")).collect();
         assert_eq!(modules.len(), 3, "{modules:#?}");
         assert!(modules.iter().all(|m| m.unloaded.is_some() && !m.build_id.is_empty()));
+    }
+}
+
+/// A mapping may hold more than the stack that runs in it, and the rest may go: the recorder reads none of that.
+fn a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end(machine: &Machine) {
+    for depth in [5, 64] {
+        let d = start(machine, Options { stack_depth: depth, ..Options::default() });
+        let program = machine.compile(d.folder.path(), "coroutines.c", "coroutines", &["-fomit-frame-pointer", "-rdynamic"]);
+        let (text, images) = record(&mut recorded(machine, &d, &program), d);
+        assert!(assert_stacks(&text, &images[0], depth as usize) > 20);
+        for size in [999_999, 999_998] {
+            let stacks: Vec<_> = sized(&images[0], ALLOC, size).iter().map(|event| images[0].stack(event.node()).len()).collect();
+            assert!(stacks.len() == 2 && stacks.iter().all(|&frames| frames >= 2), "{stacks:?}");
+        }
     }
 }
 
