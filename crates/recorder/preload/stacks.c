@@ -301,23 +301,27 @@ COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
     return node_of(t, (struct node){0, 0}, ip, known_places(t, path_of(0, ip)), 0).number;
 }
 
-#ifdef HEAPLAB_VERIFY
-#include "verify.c"
-#endif
+#include "traces.c"
 
 /* The node of the stack at whose innermost frame the registers are `at`, for an event of `words`; 0 where recording was cut. Sets
  * t->stamp where it is 0. */
-static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words)
+ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t words)
 {
     struct walk w;
     uint32_t generation = load_acquire(&recorder.generation);
     if (unlikely(t->generation != generation) || unlikely(t->definitions > UINT32_MAX - 2 * HL_STACK_DEPTH_MAX)) {
         t->generation = generation;
         t->frame_count = t->definitions = 0;
+        traces_forget(&t->traces);
         memset(t->known, 0, sizeof *t->known << t->known_bits);
     }
     if (unlikely(!is_on(&t->stack, at.sp)) && !find_stack(t, at.sp))
         return lone_node(t, at.ip, words);
+    uint32_t node = likely(t->stack.lasts) ? traced(t, at) : 0;
+    if (likely(node)) {
+        t->stamp = t->stamp ? t->stamp : counter();
+        return node;
+    }
     walk(t, at, t->frame_count, &w);
     uint32_t total = w.kept + t->step_count;
     if (unlikely(total > recorder.depth + KEEP_MORE || (!w.complete && total < recorder.depth))) {
@@ -326,11 +330,21 @@ static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words
     }
     if (unlikely(!room_for_steps(t, t->step_count, words)))
         return 0;
-#ifdef HEAPLAB_VERIFY
-    uint32_t node = keep(t, &w);
-    verify(t, at, node);
+    node = keep(t, &w);
+    if (t->stack.lasts && t->frame_count)
+        trace_add(t, at);
     return node;
-#else
-    return keep(t, &w);
+}
+
+#ifdef HEAPLAB_VERIFY
+#include "verify.c"
 #endif
+
+static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words)
+{
+    uint32_t node = node_at(t, at, words);
+#ifdef HEAPLAB_VERIFY
+    verify(t, at, node);
+#endif
+    return node;
 }

@@ -169,7 +169,7 @@ static void map_state(void)
     if (!recorder.control)
         return;
     recorder.depth = recorder.control->stack_depth;
-    uint8_t *area = map_private(recorder.page + thread_parts(KNOWN_BITS_FIRST).bytes, MADV_WIPEONFORK);
+    uint8_t *area = map_private(recorder.page + thread_parts((struct known_bits){KNOWN_BITS_FIRST}).bytes, MADV_WIPEONFORK);
     recorder.process = (struct process *)area;
     recorder.first_thread = area ? (struct thread *)(area + recorder.page) : NULL;
 }

@@ -71,6 +71,22 @@ struct known {
 struct range {
     uintptr_t start, end;
 };
+
+/* Names of traces that a guess may be of (traces.c); 0: none. */
+#define TRACE_WAYS 4
+struct trace_places {
+    uint32_t first[TRACE_WAYS];
+};
+
+/* A thread's traces. */
+struct traces {
+    uint32_t head, floor; /* the next one's name, and the first that counts */
+    uint32_t last;        /* the last stack's */
+    uint32_t room, follower_bits, place_bits;
+    uint64_t *words; /* `room` of them, a power of two */
+    uint32_t *followers;
+    struct trace_places *places;
+};
 /* A stack, or the mapping that it lies in (bounds.c). */
 struct stack {
     uintptr_t start, end;
@@ -80,7 +96,7 @@ struct stack {
 #define NESTED_STACKS_KNOWN 2 /* a handler's and the one that it interrupted */
 
 #define HEADER_TRIALS 256
-#define KEEP_MORE 48 /* frames that the cache keeps beyond the depth (stacks.c) */
+#define KEEP_MORE 48
 
 /* A thread's half of its ring. Wiped at fork. */
 struct thread {
@@ -119,6 +135,7 @@ struct thread {
     struct step *steps;
     struct known *known; /* 1 << known_bits places */
     uint32_t known_bits;
+    struct traces traces;
     uint32_t definitions; /* so far */
     uint64_t stamp; /* of the event being written and of the nodes that it needs */
     bool overwritten; /* a node of the kept stack was defined anew */

@@ -15,28 +15,36 @@ static bool have_thread_key;
 
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
-/* Nodes that a ring knows: 256 KiB, and 1 MiB for a process's first ring, which is as a rule its main thread's. */
+/* Of what a thread knows of stacks, so many powers of two: nodes (16 bytes each), words of traces (8), names of those that follow one another (4) and of
+ * those that are alike (16). In all 416 KiB, and for a process's first ring, which is as a rule its main thread's, 1.6 MiB. */
+struct known_bits {
+    uint32_t nodes, trace_words, followers, places;
+};
 #ifndef KNOWN_BITS
-#define KNOWN_BITS 14
-#define KNOWN_BITS_FIRST 16
+#define KNOWN_BITS 14, 14, 11, 10
+#define KNOWN_BITS_FIRST 16, 16, 13, 12
 #endif
 
 static uint32_t kept_frames(void) { return recorder.depth + KEEP_MORE; }
 
 /* Where the parts of a thread's state lie. */
 struct thread_parts {
-    size_t frames, checks, steps, known, bytes;
+    size_t frames, checks, steps, known, trace_words, followers, places, bytes;
 };
 
-static struct thread_parts thread_parts(uint32_t known_bits)
+static size_t after(size_t at, size_t count, size_t bytes) { return (at + count * bytes + 63) & ~(size_t)63; }
+
+static struct thread_parts thread_parts(struct known_bits bits)
 {
-    struct thread_parts at;
-    size_t frames = recorder.depth ? kept_frames() + 1 : 0;
-    at.frames = (sizeof(struct thread) + 63) & ~(size_t)63;
-    at.checks = at.frames + frames * sizeof(struct frame);
-    at.steps = at.checks + frames * 3 * sizeof(struct check);
-    at.known = (at.steps + frames * sizeof(struct step) + 63) & ~(size_t)63;
-    at.bytes = round_to_page(at.known + (recorder.depth ? sizeof(struct known) << known_bits : 0));
+    struct thread_parts at = {.frames = after(0, 1, sizeof(struct thread))};
+    size_t frames = kept_frames() + 1;
+    at.checks = after(at.frames, frames, sizeof(struct frame));
+    at.steps = after(at.checks, frames * 3, sizeof(struct check));
+    at.known = after(at.steps, frames, sizeof(struct step));
+    at.trace_words = after(at.known, (size_t)1 << bits.nodes, sizeof(struct known));
+    at.followers = after(at.trace_words, (size_t)1 << bits.trace_words, sizeof(uint64_t));
+    at.places = after(at.followers, (size_t)1 << bits.followers, sizeof(uint32_t));
+    at.bytes = round_to_page(recorder.depth ? after(at.places, (size_t)1 << bits.places, sizeof(struct trace_places)) : at.frames);
     return at;
 }
 
@@ -44,8 +52,8 @@ static struct thread_parts thread_parts(uint32_t known_bits)
 static struct thread *thread_make(struct process *p)
 {
     bool is_first = !p->threads;
-    uint32_t known_bits = is_first ? KNOWN_BITS_FIRST : KNOWN_BITS;
-    struct thread_parts at = thread_parts(known_bits);
+    struct known_bits bits = is_first ? (struct known_bits){KNOWN_BITS_FIRST} : (struct known_bits){KNOWN_BITS};
+    struct thread_parts at = thread_parts(bits);
     struct thread *t = is_first ? recorder.first_thread : NULL;
     if (!t && !(t = map_private(at.bytes, MADV_WIPEONFORK))) {
         refuse(HL_STEP_MAP, -ENOMEM);
@@ -59,7 +67,15 @@ static struct thread *thread_make(struct process *p)
     t->checks = (struct check *)((uint8_t *)t + at.checks);
     t->steps = (struct step *)((uint8_t *)t + at.steps);
     t->known = (struct known *)((uint8_t *)t + at.known);
-    t->known_bits = recorder.depth ? known_bits : 0;
+    t->known_bits = bits.nodes;
+    t->traces = (struct traces){
+        .words = (uint64_t *)((uint8_t *)t + at.trace_words),
+        .followers = (uint32_t *)((uint8_t *)t + at.followers),
+        .places = (struct trace_places *)((uint8_t *)t + at.places),
+        .room = 1u << bits.trace_words,
+        .follower_bits = bits.followers,
+        .place_bits = bits.places,
+    };
     t->wants_stacks = recorder.depth != 0;
     t->plain = recorder.plain && !recorder.depth;
     t->plain_free = recorder.plain;
@@ -121,6 +137,7 @@ static struct thread *thread_acquire(bool is_only)
     t->begun = t->nested_busy = t->nested_begun = false;
     t->late = ended;
     t->frame_count = t->check_count = 0;
+    traces_forget(&t->traces);
     t->stack = t->own_stack = t->nested_own_stack = (struct stack){0};
     memset(t->stacks, 0, sizeof t->stacks);
     memset(t->nested_stacks, 0, sizeof t->nested_stacks);
