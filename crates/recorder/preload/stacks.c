@@ -342,9 +342,12 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
 
 static uint32_t stack_node(struct thread *t, struct registers at, uint64_t words)
 {
-    uint32_t node = node_at(t, at, words);
 #ifdef HEAPLAB_VERIFY
-    verify(t, at, node);
-#endif
+    t->step_count = UINT32_MAX; /* a walk counts anew */
+    uint32_t node = node_at(t, at, words);
+    verify(t, at, node, t->step_count == UINT32_MAX);
     return node;
+#else
+    return node_at(t, at, words);
+#endif
 }

@@ -2,6 +2,7 @@
  * verdicts are counted in unused slots of hl_process.lost; the first disagreements are written to verify.txt in the spool. */
 #include <unwind.h>
 
+#define VERIFY_TRACED 11  /* stacks that were told without a walk */
 #define VERIFY_SAME 12    /* stacks that agree with libgcc's to the end, or to `depth` */
 #define VERIFY_CACHE 13   /* stacks that a walk from scratch gives otherwise: a broken cache */
 #define VERIFY_DIFFER 14  /* stacks with a frame that libgcc gives otherwise */
@@ -71,7 +72,7 @@ static void verify_define(struct thread *t, uint32_t number, uint32_t parent, ui
     t->verify_nodes[number] = node;
 }
 
-static void verify(struct thread *t, struct registers at, uint32_t node)
+static void verify(struct thread *t, struct registers at, uint32_t node, bool traced)
 {
     static __thread struct reference r;
     static __thread uintptr_t ours[HL_STACK_DEPTH_MAX + 64];
@@ -80,6 +81,8 @@ static void verify(struct thread *t, struct registers at, uint32_t node)
     uint32_t count = 0, number = add_relaxed(&seen, 1);
     if (number > VERIFY_ALL && number % 29)
         return;
+    if (traced)
+        lose(VERIFY_TRACED);
     for (uint32_t n = node ? t->verify_nodes[node] : 0; n && count < recorder.depth; n = verify_tree[n].parent)
         ours[count++] = verify_tree[n].ip;
 
