@@ -14,7 +14,8 @@ const BYTES_MAX: u64 = 1 << 30;
 pub fn read(path: &Path) -> Result<Recording> {
     let bundle = Bundle::open(path).with_context(|| path.display().to_string())?;
     let arenas = bundle.tables().arenas.len();
-    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: vec![Vec::new(); arenas], arenas };
+    let class = bundle.tables().arenas.iter().map(|arena| arena.kind == "class").collect();
+    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: vec![Vec::new(); arenas], arenas, class };
     // Of each block: whether it died before its arena; of each arena: whether it began.
     let (mut freed, mut began) = (Vec::new(), vec![false; arenas]);
     bundle.events(Selection::default())?.for_each(|event| {

@@ -295,7 +295,7 @@ fn replays(figures: &mut Figures, repetitions: usize, bundles: &[PathBuf]) -> Re
                 "{:.1} ns an event, {peer} {:.1}; ratio {:.3}, upper limit {:.3}; page faults {} and {}",
                 ratio.ours, ratio.peer, ratio.median, ratio.upper, faults.0, faults.1
             );
-            if (setting, peer) == (time::FAST, "mimalloc") {
+            if (setting, peer) == (time::FAST_KINDS, "mimalloc") {
                 let without = (ratio.ours - driver_ns) / (ratio.peer - driver_ns);
                 let measured = format!(
                     "{measured}; without the driver's {driver_ns:.1} ns {without:.3}; {}: {:.1} ns, ratio {:.3}",

@@ -46,6 +46,8 @@ pub struct Elastic {
     /// The space of all arenas.
     pub space: Space,
     growth: Growth,
+    /// How arenas grow of which is known more, by number.
+    known: Vec<Growth>,
     arenas: Vec<Option<Arena>>,
 }
 
@@ -64,7 +66,12 @@ impl Elastic {
 
     /// With all its options.
     pub fn with(growth: Growth, options: Options) -> Elastic {
-        Elastic { space: Space::new(options).expect("address space"), growth, arenas: Vec::new() }
+        Elastic { space: Space::new(options).expect("address space"), growth, known: Vec::new(), arenas: Vec::new() }
+    }
+
+    /// The same with arenas that grow each as is known of it.
+    pub fn knowing(self, known: Vec<Growth>) -> Elastic {
+        Elastic { known, ..self }
     }
 
     /// What each live arena has.
@@ -77,7 +84,8 @@ impl Peer for Elastic {
     const REGIONS: bool = true;
 
     fn begin(&mut self, arena: usize) {
-        let begun = self.space.arena(self.growth).expect("memory");
+        let growth = self.known.get(arena).copied().unwrap_or(self.growth);
+        let begun = self.space.arena(growth).expect("memory");
         put(&mut self.arenas, arena, Some(begun));
     }
 

@@ -223,8 +223,15 @@ fn end<P: Peer>(peer: &mut P, recording: &Recording, blocks: &[*mut u8], arena: 
     peer.end(arena as usize);
 }
 
-/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages, and takes few chunks. The bound is asked of this setting.
-pub const FAST: &str = "elastic in huge pages kept until trim";
+/// Ours set to speed as mimalloc is: it keeps its memory, in huge pages, and takes few chunks.
+const FAST: &str = "elastic in huge pages kept until trim";
+/// The same with a sequence of chunks for each kind of arena, as HotSpot has: a loader's arena of class space or its other one, which a JVM
+/// knows when it makes them. Most loaders have one class or few, so that most arenas take one chunk. The bound is asked of this setting.
+pub const FAST_KINDS: &str = "elastic in huge pages kept until trim and chunks by kind of arena";
+/// Of class space: a class takes some 520 to 720 bytes there.
+const CLASS_GROWTH: Growth = Growth::new(&[768, 16 << 10, 32 << 10]);
+/// The other ones.
+const NON_CLASS_GROWTH: Growth = Growth::new(&[3 << 10, 16 << 10, 32 << 10]);
 /// Ours as it is by default, giving memory back when arenas die.
 const DEFAULT: &str = "elastic by default";
 /// The same where as much may stay as churn's next cycle needs: what is given back at a death and needed again costs two calls of the kernel.
@@ -249,7 +256,7 @@ const PLACED_SMALL_PAGES: &str = "no allocator and each block where elastic had 
 pub const MIMALLOC_SMALL_PAGES: &str = "mimalloc in small pages";
 
 /// What a recording is replayed on.
-const REPLAYED: [&str; 12] = [
+const REPLAYED: [&str; 13] = [
     FAST,
     "mimalloc",
     DEFAULT,
@@ -262,10 +269,28 @@ const REPLAYED: [&str; 12] = [
     PLACED_SMALL_PAGES,
     DRIVER,
     KEEPING,
+    FAST_KINDS,
 ];
 /// Of [`REPLAYED`], who is compared with whom.
-const COMPARED: [(usize, usize); 15] =
-    [(0, 1), (8, 1), (0, 8), (2, 1), (3, 1), (3, 7), (9, 7), (3, 9), (0, 2), (0, 4), (0, 5), (6, 1), (10, 1), (11, 7), (11, 2)];
+const COMPARED: [(usize, usize); 17] = [
+    (12, 1),
+    (12, 0),
+    (0, 1),
+    (8, 1),
+    (12, 8),
+    (2, 1),
+    (3, 1),
+    (3, 7),
+    (9, 7),
+    (3, 9),
+    (0, 2),
+    (0, 4),
+    (0, 5),
+    (6, 1),
+    (10, 1),
+    (11, 7),
+    (11, 2),
+];
 
 /// Replays of one recording, each in a fresh process.
 pub struct Replays {
@@ -340,6 +365,12 @@ fn have_memory_ready(bytes: usize) -> Result<()> {
 /// More than any heap takes for what a recording asks for in all.
 const READY_SHARE: usize = 2;
 
+/// What [`FAST_KINDS`] says.
+fn fast_by_kind(recording: &Recording) -> Elastic {
+    let growth = recording.class.iter().map(|class| if *class { CLASS_GROWTH } else { NON_CLASS_GROWTH });
+    Elastic::fast(NON_CLASS_GROWTH).knowing(growth.collect())
+}
+
 /// The other side of [`replays`]: one replay on memory that this process has not touched.
 pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
     let recording = super::workload::recording(name, true)?;
@@ -349,6 +380,7 @@ pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
     replay(&mut Counting::through(0), &recording, &mut blocks);
     Ok(match heap {
         FAST => replay(&mut Elastic::fast(Growth::FAST), &recording, &mut blocks),
+        FAST_KINDS => replay(&mut fast_by_kind(&recording), &recording, &mut blocks),
         SMALL_PAGES => replay(&mut Elastic::new(Growth::STANDARD, Reclaim::AtTrim), &recording, &mut blocks),
         // Where huge pages are off, the environment says so: see `space::in_child`.
         "mimalloc" | MIMALLOC_SMALL_PAGES => replay(&mut Blocks(Mimalloc), &recording, &mut blocks),
@@ -356,9 +388,8 @@ pub fn replay_child(heap: &str, name: &str) -> Result<Replayed> {
         "bumpalo" => replay(&mut Bumpalo::default(), &recording, &mut blocks),
         PLACED | PLACED_SMALL_PAGES => {
             let huge_pages = heap == PLACED;
-            let options = Options { reclaim: Reclaim::AtTrim, huge_pages, ..Options::default() };
-            let growth = if huge_pages { Growth::FAST } else { Growth::STANDARD };
-            let mut elastic = Elastic::with(growth, options);
+            let small = || Elastic::new(Growth::STANDARD, Reclaim::AtTrim);
+            let mut elastic = if huge_pages { fast_by_kind(&recording) } else { small() };
             replay(&mut elastic, &recording, &mut blocks);
             // Elastic keeps its memory meanwhile, so that the kernel gives other pages.
             replay(&mut Placed::like(&blocks, huge_pages)?, &recording, &mut blocks.clone())

@@ -98,6 +98,8 @@ pub struct Recording {
     pub dying: Vec<Vec<u32>>,
     /// How many arenas it numbers.
     pub arenas: usize,
+    /// Of each arena: whether it is one of class space. A JVM knows that when it makes one.
+    pub class: Vec<bool>,
 }
 
 /// Reads a recording of this repository, with or without its class arenas; or a bundle, given by its folder, with all of them.
@@ -106,7 +108,7 @@ pub fn recording(name: &str, class: bool) -> Result<Recording> {
         return super::bundle::read(Path::new(name));
     }
     let text = gunzipped(&format!("{name}.trace.gz"))?;
-    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: Vec::new(), arenas: 0 };
+    let mut recording = Recording { steps: Vec::new(), blocks: Vec::new(), dying: Vec::new(), arenas: 0, class: Vec::new() };
     // Allocation numbers of the file, which counts those that are left out too.
     let mut numbers: Vec<Option<u32>> = Vec::new();
     let mut left_out: Vec<bool> = Vec::new();
@@ -129,8 +131,11 @@ pub fn recording(name: &str, class: bool) -> Result<Recording> {
                 let arena = number(2)? as usize;
                 if op == "b" {
                     left_out.resize(arena + 1, false);
-                    left_out[arena] = !class && fields.get(3) == Some(&"c");
+                    let of_class_space = fields.get(3) == Some(&"c");
+                    left_out[arena] = !class && of_class_space;
                     recording.arenas = recording.arenas.max(arena + 1);
+                    recording.class.resize(recording.arenas, false);
+                    recording.class[arena] = of_class_space;
                 }
                 let counted = !left_out[arena];
                 match op {
