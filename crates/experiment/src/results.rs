@@ -1,4 +1,5 @@
-//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the report page shows.
+//! What an experiment found, as plain data: the JSON that `heaplab replay --json` prints and the report page shows
+//! (docs/replay-json.md).
 //!
 //! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less. What an allocator does
 //! not tell is `None`, never zero.
@@ -235,7 +236,7 @@ pub struct Comparison {
     pub measure: Measure,
     /// Heap over baseline; for time the Hodges-Lehmann estimate with its interval, for space the ratio of the peaks with its range.
     pub ratio: Estimate,
-    /// For time: bootstrap interval over blocks of the ratio of the medians.
+    /// For time: the median of the blocks' ratios with its bootstrap interval.
     pub bootstrap: Option<Estimate>,
     /// For time: Wilcoxon signed-rank, two-sided.
     pub p_value: Option<f64>,

@@ -8,6 +8,7 @@ use heaplab_trace::program::{Facts, compile};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, Op};
+use parquet::file::reader::{FileReader, SerializedFileReader};
 use std::cell::Cell;
 use std::fs::{self, File};
 use std::path::Path;
@@ -201,6 +202,38 @@ fn results_of_another_experiment_are_refused() {
     let other = plan(folder.path(), &["slow", "same"]);
     let error = run(&other, &MadeUp::default(), |_| ()).unwrap_err();
     assert!(matches!(error, ExperimentError::OtherExperiment(_)), "{error}");
+}
+
+/// Every key of the JSON stands in its document, and so does every column of the table.
+#[test]
+fn what_is_written_is_documented() {
+    fn keys(value: &serde_json::Value, found: &mut std::collections::BTreeSet<String>) {
+        match value {
+            serde_json::Value::Object(fields) => fields.iter().for_each(|(key, value)| {
+                found.insert(key.clone());
+                keys(value, found);
+            }),
+            serde_json::Value::Array(rows) => rows.iter().for_each(|row| keys(row, found)),
+            _ => (),
+        }
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = plan(folder.path(), &["slow", "quick", "broken"]);
+    plan.heaps[0].without_huge_pages = Some("slow:thp=never".into());
+    let (mut results, measured) = run(&plan, &MadeUp::default(), |_| ()).unwrap();
+    results.earlier = Some(Measure::Time);
+    let mut written = std::collections::BTreeSet::new();
+    keys(&serde_json::to_value(&results).unwrap(), &mut written);
+    table::write(&measured, &folder.path().join("cells.parquet")).unwrap();
+    let table = SerializedFileReader::new(File::open(folder.path().join("cells.parquet")).unwrap()).unwrap();
+    written.extend(table.metadata().file_metadata().schema_descr().columns().iter().map(|column| column.name().to_owned()));
+    let document = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/replay-json.md")).unwrap();
+    let estimates = ["value", "low", "high"];
+    let named = |key: &String| {
+        document.contains(&format!("`{key}`")) || estimates.contains(&key.as_str()) && document.contains("`{value, low, high}`")
+    };
+    let missing: Vec<&String> = written.iter().filter(|key| !named(key)).collect();
+    assert!(written.len() > 70 && missing.is_empty(), "{} fields; not in docs/replay-json.md: {missing:?}", written.len());
 }
 
 #[test]

@@ -75,7 +75,7 @@ pub struct Args {
     /// Seconds after which a cell counts as failed
     #[arg(long, value_name = "SECONDS", default_value_t = 600, value_parser = clap::value_parser!(u64).range(1..=31_536_000))]
     limit: u64,
-    /// Write the results as JSON
+    /// Write the results as JSON (docs/replay-json.md)
     #[arg(long)]
     json: bool,
     /// Serve one cell: its request as JSON on standard input, its report on standard output
