@@ -203,6 +203,8 @@ fn what_is_wrong_is_said_with_its_line() {
         message("v 10400 3\nt 5 7\n"),
         message("v 10400 3\nx ff /bin/ls\n"),
         message("#!/bin/sh\n"),
+        message("# heap-replay-text 2: a size\na 5 0 1\n"),
+        message("# heap-replay-text 10\na 5 0 1\n"),
     ];
     insta::assert_snapshot!(messages.join("\n"));
 }

@@ -15,6 +15,9 @@ use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, Tr
 use hashbrown::HashMap;
 use std::io::{BufRead, Write};
 
+/// What the first line begins with; the version follows.
+const HEADER: &[u8] = b"# heap-replay-text ";
+
 /// What the writer assumes of aligned requests that it reads: the format does not say the alignment.
 const ASSUMED_ALIGNMENT: u64 = 16;
 
@@ -26,6 +29,7 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
     while lines.advance()? {
         let mut line = lines.line();
         if line.whole()[0] == b'#' {
+            known_version(&line)?;
             continue;
         }
         let kind = line.word();
@@ -65,6 +69,13 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
     }
     book.out.meta.stack_depth = u32::from(!stacks.is_empty());
     Ok(book.finish())
+}
+
+/// A line of comment says nothing, but for the header: that of another version is not for this reader.
+fn known_version(line: &Line) -> Result<(), TraceError> {
+    let Some(rest) = line.whole().strip_prefix(HEADER) else { return Ok(()) };
+    let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
+    if &rest[..digits] == b"1" { Ok(()) } else { Err(line.wrong("heap-replay-text 1, the version that this heaplab reads")) }
 }
 
 /// The number that the line's `back` refers to.
