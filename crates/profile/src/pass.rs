@@ -11,8 +11,8 @@ use crate::timeline::TimelineBuilder;
 use crate::{Amount, Lifetime, Lifetimes, Moment, Options, Profile, TimelineAxis, Totals};
 use heaplab_trace::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 
-/// No process can hold an object of this size; a larger one is a mistake of the file, and sums of smaller ones are checked.
-const SIZE_LIMIT: u64 = 1 << 48;
+/// A larger object is a mistake of the file; sums of smaller ones are checked.
+const SIZE_LIMIT: u64 = heaplab_trace::order::OBJECT_BYTES_MAX;
 
 /// Reads all events of `source` once and says what they amount to.
 ///

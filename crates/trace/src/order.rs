@@ -2,7 +2,7 @@
 //!
 //! Births are dense; what is freed, reallocated, promoted or asked about is live; rows about a forked copy
 //! ([`Flags::INHERITED`]) are exempt, because the copy's owner still has the object. Arenas are born once and die once,
-//! with what is in them. Rows of tables exist.
+//! with what is in them. Rows of tables exist, and no process can hold more than [`OBJECT_BYTES_MAX`].
 //!
 //! Memory: a bit an object in pages that are given back when all of their objects are dead, so that it follows the live
 //! objects (and their spread over birth order), not the length of the recording.
@@ -11,6 +11,9 @@ use crate::tables::Tables;
 use crate::{Event, Flags, Op, TraceError};
 use hashbrown::HashMap;
 use std::path::PathBuf;
+
+/// No object is larger, in bytes asked for or usable: processors have no more address space for a process.
+pub const OBJECT_BYTES_MAX: u64 = 1 << 48;
 
 /// A set of object ids that takes memory for the neighbourhoods of its members only.
 #[derive(Debug, Default)]
@@ -129,7 +132,7 @@ impl OrderChecker {
 
     /// Checks the next event.
     pub fn check(&mut self, event: &Event) -> Result<(), TraceError> {
-        let outcome = self.rows_exist(event).and_then(|()| self.apply(event));
+        let outcome = self.rows_exist(event).and_then(|()| has_room(event)).and_then(|()| self.apply(event));
         let row = self.row;
         self.row += 1;
         outcome.map_err(|what| TraceError::Order { path: self.path.clone(), row, what })
@@ -232,4 +235,13 @@ impl OrderChecker {
         let why = if object < self.objects { "it is dead" } else { "it was never born" };
         format!("object {object} is {done}, but {why}")
     }
+}
+
+fn has_room(event: &Event) -> Result<(), String> {
+    let bytes = event.size.max(event.usable);
+    let is_given = matches!(event.op, Op::Alloc | Op::Realloc) && !event.has(Flags::FAILED);
+    if is_given && bytes > OBJECT_BYTES_MAX {
+        return Err(format!("an object of {bytes} bytes; no process can hold more than {OBJECT_BYTES_MAX}"));
+    }
+    Ok(())
 }

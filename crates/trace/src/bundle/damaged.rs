@@ -106,6 +106,8 @@ fn what_contradicts_itself_is_said() {
     refused(vec![Event { process: 2, ..alloc }], &tables(), &nothing);
     refused(vec![Event { op: Op::Mark, object: 2, ..Event::default() }], &tables(), &nothing);
     refused(vec![free], &tables(), &nothing);
+    refused(vec![Event { size: u64::MAX, ..alloc }], &tables(), &nothing);
+    refused(vec![alloc, Event { op: Op::Realloc, usable: (1 << 48) + 1, ..alloc }], &tables(), &nothing);
     refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": 2"));
     refused(vec![alloc], &tables(), &meta("\"format_version\": 1", "\"format_version\": \"one\""));
     refused(vec![alloc], &tables(), &meta("\"events\": 1", "\"events\": 2"));

@@ -89,6 +89,9 @@ fn legal(steps: Vec<(Event, prop::sample::Index)>) -> Vec<Event> {
         let about_size = matches!(event.op, Op::Alloc | Op::Realloc);
         if !about_size {
             event.size = 0;
+        } else if !event.has(Flags::FAILED) {
+            // Only what fails can be larger.
+            event.size = event.size.min(crate::order::OBJECT_BYTES_MAX);
         }
         event.flags.0 &= !Flags::INHERITED.0;
         if event.op == Op::Alloc && !event.has(Flags::FAILED) {
