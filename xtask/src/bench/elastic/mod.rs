@@ -279,7 +279,7 @@ fn large_blocks(figures: &mut Figures, repetitions: usize) -> Result<()> {
 }
 
 fn replays(figures: &mut Figures, repetitions: usize, bundles: &[PathBuf]) -> Result<()> {
-    let touch_ns = fresh::page_ns(None)?;
+    let (touch_ns, huge_touch_ns) = (fresh::page_ns(None)?, fresh::huge_page_ns()?);
     let bundles: Result<Vec<&str>> = bundles.iter().map(|path| path.to_str().context("--recording: a name in UTF-8")).collect();
     for name in ["churn", "jruby"].into_iter().chain(bundles?) {
         let events = workload::recording(name, true)?.steps.len();
@@ -304,6 +304,12 @@ fn replays(figures: &mut Figures, repetitions: usize, bundles: &[PathBuf]) -> Re
                     limit.median
                 );
                 figures.row(&what, measured, "upper 95 % limit of the ratio to mimalloc <= 0.7", ratio.upper <= 0.7);
+                if let Some(touch_ns) = huge_touch_ns {
+                    let (touch_us, kernel_ns) = (touch_ns / 1000.0, touch_ns * faults.0 as f64 / events as f64);
+                    println!(
+                        "      of it {kernel_ns:.1} ns are the kernel's: a huge page's first touch costs {touch_us:.0} us, whoever makes it"
+                    );
+                }
             } else {
                 println!("      {what}: {measured}");
             }
