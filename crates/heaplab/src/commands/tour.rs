@@ -13,7 +13,7 @@ use std::process::ExitCode;
 #[command(after_help = "Examples:
   heaplab                        the tour, into ./heaplab-tour
   heaplab tour --into /tmp/tour  somewhere else
-  heaplab tour --reps 10         more repetitions: narrower intervals")]
+  heaplab tour --reps 20         more repetitions: narrower intervals")]
 pub struct Args {
     /// The folder for the recording and the page; made where it is missing
     #[arg(long, default_value = "heaplab-tour", value_name = "DIR")]
@@ -33,8 +33,9 @@ impl Default for Args {
 /// `--reps` of `heaplab` alone, for the test that runs it in a debug build (CONTRIBUTING.md).
 const REPS_VARIABLE: &str = "HEAPLAB_TOUR_REPS";
 
-/// Timed repetitions: the fewest that show a difference in time at 95 %, because the heaps are many.
-const REPS: u32 = 6;
+/// Timed repetitions: as many as show the difference of one heap at 95 % whatever the others show. With fewer, a single block in which the machine
+/// was busy hides the differences of all, however large.
+const REPS: u32 = 9;
 
 /// What the heaps are, for whoever meets them here first.
 const EVERY_HEAP: &str = "The same workload on every heap that is built in, about a minute. elastic and bump are arena libraries, metaspace:* is how JVMs \
@@ -70,4 +71,15 @@ fn step(arguments: &[&str]) -> Result<()> {
 
 fn text(path: &Path) -> Result<&str> {
     path.to_str().with_context(|| format!("{}: the tour needs a folder whose name is UTF-8; choose one with --into", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use heaplab_experiment::summary::blocks_needed_for;
+
+    #[test]
+    fn the_tour_repeats_as_often_as_its_heaps_need() {
+        assert_eq!(REPS, blocks_needed_for(0.95, crate::heaps::built_in().len() as u32 - 1));
+    }
 }
