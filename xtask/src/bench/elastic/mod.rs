@@ -288,6 +288,10 @@ fn replays(figures: &mut Figures, repetitions: usize, bundles: &[PathBuf]) -> Re
             let found = replays.iter().find(|replays| (replays.setting, replays.peer) == (setting, "mimalloc"));
             found.map(|replays| replays.ratio).with_context(|| format!("{setting} is replayed"))
         };
+        println!(
+            "      replay of {name}, chunks by kind of arena to one sequence, by turns in one process: {}",
+            time::by_turns(name, repetitions)?
+        );
         let (limit, driver_ns) = (of(time::PLACED)?, of(time::DRIVER)?.ours);
         for time::Replays { setting, peer, ratio, faults } in replays {
             let what = format!("replay of {name}, {events} events, {setting}");

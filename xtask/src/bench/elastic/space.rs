@@ -73,6 +73,10 @@ pub fn child(spec: &str) -> Result<()> {
         println!("{}", serde_json::to_string(&super::time::replay_child(order, seed)?)?);
         return Ok(());
     }
+    if heap == super::time::BY_TURNS {
+        println!("{}", serde_json::to_string(&super::time::by_turns_child(order, seed)?)?);
+        return Ok(());
+    }
     if heap == super::threads::WORKER {
         return super::threads::worker_child(order, seed);
     }

@@ -55,7 +55,7 @@ pub fn median(mut values: Vec<f64>) -> f64 {
 }
 
 /// A median with the ends of the sign test's interval.
-#[derive(Clone, Copy, Debug, serde::Serialize)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 pub struct Middle {
     /// The lower end.
     pub lower: f64,
@@ -369,6 +369,37 @@ const READY_SHARE: usize = 2;
 fn fast_by_kind(recording: &Recording) -> Elastic {
     let growth = recording.class.iter().map(|class| if *class { CLASS_GROWTH } else { NON_CLASS_GROWTH });
     Elastic::fast(NON_CLASS_GROWTH).knowing(growth.collect())
+}
+
+/// The process that [`by_turns`] is measured in.
+pub const BY_TURNS: &str = "replay by turns";
+/// Pairs for each repetition of the other rows: a pair takes as long as two replays, without a process for each.
+const TURNS_A_REPETITION: usize = 4;
+
+/// Ratio of [`FAST_KINDS`] to [`FAST`], replayed by turns in one fresh process: whatever else moves a replay's time, from the machine's other
+/// work to how the kernel gives pages, moves both, so that a few percent can be told where [`replays`] cannot tell them.
+pub fn by_turns(name: &str, repetitions: usize) -> Result<Middle> {
+    super::space::in_child(&format!("{BY_TURNS},{},{name}", repetitions * TURNS_A_REPETITION))
+}
+
+/// The other side of [`by_turns`].
+pub fn by_turns_child(pairs: &str, name: &str) -> Result<Middle> {
+    let recording = super::workload::recording(name, true)?;
+    let mut blocks = vec![std::ptr::dangling_mut(); recording.blocks.len()];
+    let mut one = |elastic: &mut Elastic| replay(elastic, &recording, &mut blocks).ns;
+    let mut ratios = Vec::new();
+    for pair in 0..pairs.parse()? {
+        let (mut kinds, mut alike) = (fast_by_kind(&recording), Elastic::fast(Growth::FAST));
+        let (ours, peer) = if pair % 2 == 0 {
+            let ours = one(&mut kinds);
+            (ours, one(&mut alike))
+        } else {
+            let peer = one(&mut alike);
+            (one(&mut kinds), peer)
+        };
+        ratios.push(ours / peer);
+    }
+    Ok(Middle::of(ratios))
 }
 
 /// The other side of [`replays`]: one replay on memory that this process has not touched.
