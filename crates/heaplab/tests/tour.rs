@@ -21,11 +21,16 @@ fn assert_times_are_measured(text: &str, page: &str, heaps: &[&str], folder: &Pa
     assert!(table.lines().next().unwrap().contains("ns an event"), "{table}");
     let mut shown = Vec::new();
     for (heap, result) in heaps.iter().zip(replay["heaps"].as_array().unwrap()) {
-        assert_eq!((result["heap"].as_str(), result["failures"].as_array().map(Vec::len)), (Some(*heap), Some(0)), "{result}");
+        assert_eq!(
+            (result["heap"].as_str(), result["failures"].as_array().map(Vec::len)),
+            (Some(*heap), Some(0)),
+            "{}",
+            result["failures"]
+        );
         let number = |name: &str| result["time"][name].as_f64().unwrap_or_else(|| panic!("{heap} has no {name}: {}", result["time"]));
         let (own, driver) = (result["time"]["ns_per_event"]["value"].as_f64().unwrap(), number("driver_ns_per_event"));
         // What a cell took is more than nothing. Less the driver's own, which a debug build does not spare, it may be anything.
-        assert!(driver > 0.0 && own + driver > 0.0, "{heap}: {result}");
+        assert!(driver > 0.0 && own + driver > 0.0, "{heap}: {}", result["time"]);
         assert_eq!(result["time"]["blocks_ns_per_event"], serde_json::json!([own]));
         let row =
             table.lines().find(|line| line.split_whitespace().next() == Some(heap)).unwrap_or_else(|| panic!("no row of {heap}:\n{table}"));
@@ -41,7 +46,7 @@ fn assert_times_are_measured(text: &str, page: &str, heaps: &[&str], folder: &Pa
     }
     shown.sort_unstable();
     shown.dedup();
-    assert_eq!(shown.len(), heaps.len(), "two heaps took the same to the last digit: {replay}");
+    assert_eq!(shown.len(), heaps.len(), "two heaps took the same to the last digit: {table}");
 }
 
 #[test]
