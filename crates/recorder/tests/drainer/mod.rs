@@ -212,7 +212,7 @@ impl Drainer {
             state: CONTROL_RECORDING.into(),
             stack_depth: options.stack_depth,
             ring_bytes: options.ring_bytes,
-            nested_bytes: (options.ring_bytes / 32).max(16 << 10),
+            nested_bytes: (options.ring_bytes / 4).max(16 << 10),
             mark_signal: options.mark_signal,
             drainer_pid: std::process::id(),
             ..Control::default()
