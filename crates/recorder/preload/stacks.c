@@ -317,7 +317,8 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
     }
     if (unlikely(!is_on(&t->stack, at.sp)) && !find_stack(t, at.sp))
         return lone_node(t, at.ip, words);
-    uint32_t node = likely(t->stack.lasts) ? traced(t, at) : 0;
+    bool guesses = t->stack.lasts && traces_pay(&t->traces);
+    uint32_t node = guesses ? traced(t, at) : 0;
     if (likely(node)) {
         t->stamp = t->stamp ? t->stamp : counter();
         return node;
@@ -331,8 +332,8 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
     if (unlikely(!room_for_steps(t, t->step_count, words)))
         return 0;
     node = keep(t, &w);
-    if (t->stack.lasts && t->frame_count)
-        trace_add(t, at);
+    if (guesses && t->frame_count)
+        trace_follows(t, at, node);
     return node;
 }
 

@@ -72,20 +72,22 @@ struct range {
     uintptr_t start, end;
 };
 
-/* Names of traces that a guess may be of (traces.c); 0: none. */
-#define TRACE_WAYS 4
-struct trace_places {
-    uint32_t first[TRACE_WAYS];
+/* A trace by its name, and the place of its node among those known (traces.c). */
+struct follower {
+    uint32_t first, node;
 };
 
 /* A thread's traces. */
 struct traces {
     uint32_t head, floor; /* the next one's name, and the first that counts */
     uint32_t last;        /* the last stack's */
-    uint32_t room, follower_bits, place_bits;
+    bool are_tried;
+    uint32_t left, wrong; /* stacks until that is judged again, and of those tried so far the wrong guesses */
+    uint32_t rest;        /* stacks that none is tried of when they are next found not to pay */
+    uint32_t room, follower_bits, node_bits;
     uint64_t *words; /* `room` of them, a power of two */
-    uint32_t *followers;
-    struct trace_places *places;
+    struct follower *followers;
+    uint32_t *of_nodes; /* the last trace made of a node */
 };
 /* A stack, or the mapping that it lies in (bounds.c). */
 struct stack {

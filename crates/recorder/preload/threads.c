@@ -15,21 +15,21 @@ static bool have_thread_key;
 
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
-/* Of what a thread knows of stacks, so many powers of two: nodes (16 bytes each), words of traces (8), names of those that follow one another (4) and of
- * those that are alike (16). In all 416 KiB, and for a process's first ring, which is as a rule its main thread's, 1.6 MiB. */
+/* Of what a thread knows of stacks, so many powers of two: nodes (16 bytes each), words of traces (8), traces that follow one another (8), and nodes'
+ * traces (4). In all 432 KiB, and for a process's first ring, which is as a rule its main thread's, 1.3 MiB. */
 struct known_bits {
-    uint32_t nodes, trace_words, followers, places;
+    uint32_t nodes, trace_words, followers, traced_nodes;
 };
 #ifndef KNOWN_BITS
-#define KNOWN_BITS 14, 14, 11, 10
-#define KNOWN_BITS_FIRST 16, 16, 13, 12
+#define KNOWN_BITS 14, 14, 12, 12
+#define KNOWN_BITS_FIRST 16, 15, 12, 12
 #endif
 
 static uint32_t kept_frames(void) { return recorder.depth + KEEP_MORE; }
 
 /* Where the parts of a thread's state lie. */
 struct thread_parts {
-    size_t frames, checks, steps, known, trace_words, followers, places, bytes;
+    size_t frames, checks, steps, known, trace_words, followers, of_nodes, bytes;
 };
 
 static size_t after(size_t at, size_t count, size_t bytes) { return (at + count * bytes + 63) & ~(size_t)63; }
@@ -43,8 +43,8 @@ static struct thread_parts thread_parts(struct known_bits bits)
     at.known = after(at.steps, frames, sizeof(struct step));
     at.trace_words = after(at.known, (size_t)1 << bits.nodes, sizeof(struct known));
     at.followers = after(at.trace_words, (size_t)1 << bits.trace_words, sizeof(uint64_t));
-    at.places = after(at.followers, (size_t)1 << bits.followers, sizeof(uint32_t));
-    at.bytes = round_to_page(recorder.depth ? after(at.places, (size_t)1 << bits.places, sizeof(struct trace_places)) : at.frames);
+    at.of_nodes = after(at.followers, (size_t)1 << bits.followers, sizeof(struct follower));
+    at.bytes = round_to_page(recorder.depth ? after(at.of_nodes, (size_t)1 << bits.traced_nodes, sizeof(uint32_t)) : at.frames);
     return at;
 }
 
@@ -70,11 +70,13 @@ static struct thread *thread_make(struct process *p)
     t->known_bits = bits.nodes;
     t->traces = (struct traces){
         .words = (uint64_t *)((uint8_t *)t + at.trace_words),
-        .followers = (uint32_t *)((uint8_t *)t + at.followers),
-        .places = (struct trace_places *)((uint8_t *)t + at.places),
+        .followers = (struct follower *)((uint8_t *)t + at.followers),
+        .of_nodes = (uint32_t *)((uint8_t *)t + at.of_nodes),
         .room = 1u << bits.trace_words,
         .follower_bits = bits.followers,
-        .place_bits = bits.places,
+        .node_bits = bits.traced_nodes,
+        .left = 1,
+        .rest = TRACE_TRIES,
     };
     t->wants_stacks = recorder.depth != 0;
     t->plain = recorder.plain && !recorder.depth;

@@ -6,8 +6,12 @@
  * after a load and a compare a word, none of which waits for another. The words are those of the innermost `depth` frames: of what lies further out a
  * node says more than anybody reads (layout.h).
  *
- * Which trace to try is a guess, and a wrong one costs time only. The first is the one that followed upon the last one when that was followed by a call
- * from the same place. Else those are tried whose stacks begin with the same few return addresses, which takes unwinding them.
+ * Which trace to try is a guess, and a wrong one costs time only: the one that followed upon the last one when a call from the same place did. Where
+ * that is wrong the stack is walked, which costs less than looking further: what is looked at here lies far apart in memory. The walk's node then
+ * says whether there is such a trace already, which need only be remembered as a follower.
+ *
+ * They pay where a program repeats itself. One that does not (a compiler) pays for wrong guesses, and the cache of its last stack grows old while
+ * right ones are made: so where more than one in TRACE_WRONG_ONE_IN of TRACE_TRIES guesses were wrong there are none for a while, each time for twice as long.
  *
  * Traces lie one behind the other in a ring of words, so that the oldest goes when there is no more room. They are named by their first word's number,
  * counted over the thread's life. One counts only if it still lies there, if it is not older than `floor`, which moves up when the thread or a module
@@ -17,8 +21,10 @@
  * Only stacks that last have traces (bounds.c): on others it is not known which words may be read. */
 #include "arch.h"
 
-#define TRACE_PREFIX 4 /* return addresses that the second guess is made from */
 #define TRACE_WORDS_MIN ((uint32_t)(sizeof(struct trace) / 8))
+#define TRACE_TRIES 2048
+#define TRACE_WRONG_ONE_IN 8
+#define TRACE_REST_MAX (1u << 18) /* stacks */
 #define HASH 0x9e3779b97f4a7c15ull
 
 struct trace {
@@ -47,9 +53,9 @@ ALWAYS_INLINE bool trace_holds(const struct trace *trace)
 ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct registers at)
 {
     const struct traces *traces = &t->traces;
+    const struct trace *trace = trace_at(traces, first);
     if (first < traces->floor || traces->head - first > traces->room)
         return 0;
-    const struct trace *trace = trace_at(traces, first);
     if ((trace->at.ip ^ at.ip) | (trace->at.sp ^ at.sp) | ((trace->at.fp ^ at.fp) & -(uint64_t)trace->fp_matters))
         return 0;
     const struct known *known = &t->known[trace->node.number - 1];
@@ -58,51 +64,26 @@ ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct
     return likely(trace_holds(trace)) ? trace->node.number : 0;
 }
 
-/* The place of the first guess's name. */
-ALWAYS_INLINE uint32_t *follower(const struct traces *traces, struct registers at)
+/* Where the trace is named that followed upon the last one at `at`. */
+ALWAYS_INLINE struct follower *follower(const struct traces *traces, struct registers at)
 {
     uint64_t key = ((at.ip * HASH ^ at.sp) * HASH ^ traces->last) * HASH;
     return &traces->followers[key >> (64 - traces->follower_bits)];
 }
 
-/* The places of the second guess's names. */
-ALWAYS_INLINE struct trace_places *alike(const struct thread *t, struct registers at)
-{
-    const uintptr_t high = t->stack.end;
-    uint64_t key = at.ip * HASH ^ at.sp;
-    for (unsigned i = 0; i < TRACE_PREFIX; i++) {
-        packed rule = rule_known(at.ip);
-        uintptr_t cfa = at.sp + (uintptr_t)rule_cfa_offset(rule);
-        if (unlikely(!(rule & RULE_WITHIN) || cfa > high))
-            break;
-        at.ip = strip(*(const uintptr_t *)(cfa + (uintptr_t)rule_ra_offset(rule)));
-        at.sp = cfa;
-        key = (key ^ at.ip) * HASH;
-    }
-    return &t->traces.places[(key ^ key >> 29) * HASH >> (64 - t->traces.place_bits)];
-}
-
-static __attribute__((noinline)) uint32_t trace_alike(struct thread *t, struct registers at, uint32_t *following)
-{
-    const struct trace_places *places = alike(t, at);
-    for (unsigned i = 0; i < TRACE_WAYS; i++) {
-        uint32_t node = trace_node(t, places->first[i], at);
-        if (!node)
-            continue;
-        t->traces.last = *following = places->first[i];
-        return node;
-    }
-    return 0;
-}
-
-/* The node of the stack at `at`, if there is a trace of it, else 0. */
+/* The node of the stack at `at`, if the guess is right, else 0. */
 ALWAYS_INLINE uint32_t traced(struct thread *t, struct registers at)
 {
-    uint32_t *following = follower(&t->traces, at), first = *following;
-    uint32_t node = trace_node(t, first, at);
-    if (unlikely(!node))
-        return trace_alike(t, at, following);
-    t->traces.last = first;
+    struct follower guess = *follower(&t->traces, at);
+    const char *trace = (const char *)trace_at(&t->traces, guess.first);
+    /* all at once: where the last of them lie, the first would have to say */
+    __builtin_prefetch(&t->known[guess.node]);
+    __builtin_prefetch(trace + 64);
+    __builtin_prefetch(trace + 128);
+    __builtin_prefetch(trace + 192);
+    uint32_t node = trace_node(t, guess.first, at);
+    if (likely(node))
+        t->traces.last = guess.first;
     return node;
 }
 
@@ -112,7 +93,7 @@ static uint32_t trace_room(struct traces *traces, uint32_t words)
     uint32_t first = traces->head, left = traces->room - (first & (traces->room - 1));
     if (first > UINT32_MAX / 2) { /* names begin anew */
         memset(traces->followers, 0, sizeof *traces->followers << traces->follower_bits);
-        memset(traces->places, 0, sizeof *traces->places << traces->place_bits);
+        memset(traces->of_nodes, 0, sizeof *traces->of_nodes << traces->node_bits);
         first = traces->floor = traces->room;
     } else if (words > left) {
         first += left;
@@ -122,8 +103,8 @@ static uint32_t trace_room(struct traces *traces, uint32_t words)
     return first;
 }
 
-/* Makes a trace of the stack at `at`, which the cache holds. */
-static __attribute__((noinline)) void trace_add(struct thread *t, struct registers at)
+/* Makes a trace of the stack at `at`, which the cache holds; its name, or 0 where it cannot have one. */
+static uint32_t trace_make(struct thread *t, struct registers at)
 {
     struct traces *traces = &t->traces;
     const struct frame *innermost = &t->frames[t->frame_count - 1];
@@ -131,7 +112,7 @@ static __attribute__((noinline)) void trace_add(struct thread *t, struct registe
     const uint32_t count = (uint32_t)(t->checks + t->check_count - from), checks = (count + 3) & ~3u;
     const uint32_t words = TRACE_WORDS_MIN + checks + checks / 4;
     if (at.sp % 8 || words > traces->room / 4)
-        return;
+        return 0;
     uint32_t first = trace_room(traces, words);
     struct trace *trace = trace_at(traces, first);
     *trace = (struct trace){at, innermost->node, checks, innermost->fp_matters};
@@ -140,18 +121,50 @@ static __attribute__((noinline)) void trace_add(struct thread *t, struct registe
         const struct check *check = &from[i < count ? i : count - 1];
         uintptr_t offset = ((uintptr_t)check->slot - at.sp) / 8;
         if (offset > UINT16_MAX)
-            return;
+            return 0;
         trace->values[i] = check->value;
         offsets[i] = (uint16_t)offset;
     }
     signal_fence();
-    struct trace_places *places = alike(t, at);
-    unsigned oldest = 0;
-    for (unsigned i = 1; i < TRACE_WAYS; i++)
-        oldest = places->first[i] < places->first[oldest] ? i : oldest;
-    places->first[oldest] = first;
-    *follower(traces, at) = first;
+    return first;
+}
+
+/* The stack at `at`, which the cache holds and the guess was wrong about, has `node`: it followed upon the last one. */
+static __attribute__((noinline)) void trace_follows(struct thread *t, struct registers at, uint32_t node)
+{
+    struct traces *traces = &t->traces;
+    traces->wrong++;
+    uint32_t *of_node = &traces->of_nodes[(node ^ at.sp >> 4) & (((uint32_t)1 << traces->node_bits) - 1)], first = *of_node;
+    if (trace_node(t, first, at) != node && !(first = trace_make(t, at)))
+        return;
+    *of_node = first;
+    *follower(traces, at) = (struct follower){first, node - 1};
     traces->last = first;
+}
+
+COLD static bool traces_judge(struct traces *traces)
+{
+    if (traces->are_tried && traces->wrong > TRACE_TRIES / TRACE_WRONG_ONE_IN) {
+        traces->left = traces->rest;
+        traces->rest *= traces->rest < TRACE_REST_MAX ? 2 : 1;
+        traces->are_tried = false;
+    } else {
+        traces->rest = traces->are_tried ? TRACE_TRIES : traces->rest;
+        traces->left = TRACE_TRIES;
+        traces->are_tried = true;
+    }
+    traces->wrong = 0;
+    return traces->are_tried;
+}
+
+/* Whether a guess is made of this stack. */
+ALWAYS_INLINE bool traces_pay(struct traces *traces)
+{
+#ifdef TRACE_ALWAYS
+    (void)traces_judge;
+    return true;
+#endif
+    return likely(--traces->left) ? traces->are_tried : traces_judge(traces);
 }
 
 /* What is known no longer counts. */

@@ -169,26 +169,20 @@ COLD static packed rule_miss(uintptr_t ip, bool interrupted, struct blocked *blo
     return rule;
 }
 
-/* The rule of a return address if it was worked out before; else RULE_UNKNOWN. */
-ALWAYS_INLINE packed rule_known(uintptr_t ip)
-{
-    struct rule_table *table = load_acquire(&rule_table);
-    if (unlikely(!table))
-        return RULE_UNKNOWN;
-    uint32_t shift = table->shift;
-    for (size_t i = rule_slot(ip, shift);; i = (i + 1) & (((size_t)1 << (64 - shift)) - 1)) {
-        uint64_t entry = load_acquire(&table->entries[i]);
-        if (likely(entry >> 16 == ip))
-            return rule_values[entry & 0xffff];
-        if (!entry)
-            return RULE_UNKNOWN;
-    }
-}
-
 ALWAYS_INLINE packed rule_of(uintptr_t ip, struct blocked *blocked)
 {
-    packed rule = rule_known(ip);
-    return likely(rule != RULE_UNKNOWN) ? rule : rule_miss(ip, false, blocked);
+    struct rule_table *table = load_acquire(&rule_table);
+    if (likely(table)) {
+        uint32_t shift = table->shift;
+        for (size_t i = rule_slot(ip, shift);; i = (i + 1) & (((size_t)1 << (64 - shift)) - 1)) {
+            uint64_t entry = load_acquire(&table->entries[i]);
+            if (likely(entry >> 16 == ip))
+                return rule_values[entry & 0xffff];
+            if (!entry)
+                break;
+        }
+    }
+    return rule_miss(ip, false, blocked);
 }
 
 /* What a step outwards read, and from where: what the verified cache checks later. */

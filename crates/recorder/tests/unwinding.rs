@@ -18,7 +18,10 @@ const VERIFY_SAME: usize = 12;
 const VERIFYING: &str = "-DHEAPLAB_VERIFY";
 
 /// Makes rings forget nodes and traces all the time: they know 64 nodes, fewer than a deep stack has frames, and a few stacks.
-const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6,10,3,2", "-DKNOWN_BITS_FIRST=6,10,3,2"];
+const FORGETFUL: &[&str] = &["-DKNOWN_BITS=6,10,3,2", "-DKNOWN_BITS_FIRST=6,10,3,2", GUESSING];
+
+/// Tries traces where they do not pay, too.
+const GUESSING: &str = "-DTRACE_ALWAYS";
 
 /// Whether the program is there; without it the test is skipped, or fails where all must run.
 fn installed(program: &str) -> bool {
@@ -90,7 +93,7 @@ fn the_cpp_compilers_stacks_are_those_of_libgcc() {
     std::fs::write(source.path(), "#include <map>\n#include <string>\nstd::map<std::string, int> m; int f() { return m[\"a\"]; }\n")
         .unwrap();
     for depth in [16, 64, 400] {
-        let image = verify(depth, Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()), None);
+        let image = verify_with(&[GUESSING], depth, Command::new("g++").args(["-O1", "-c", "-o", "/dev/null"]).arg(source.path()), None);
         let (same, traced) = (image.lost[VERIFY_SAME], image.lost[VERIFY_TRACED]);
         assert!(same > 20_000 && traced * 4 > same, "{traced} of {same} stacks were told without a walk");
     }
@@ -119,7 +122,7 @@ fn a_ring_that_forgets_its_nodes_defines_them_again() {
 #[test]
 fn jq_and_python_stacks_are_those_of_libgcc() {
     if installed("jq") {
-        verify(64, Command::new("jq").args(["-n", "[range(3000)|{a:tostring,b:[.]}]|group_by(.a|length)|length"]), None);
+        verify_with(&[GUESSING], 64, Command::new("jq").args(["-n", "[range(3000)|{a:tostring,b:[.]}]|group_by(.a|length)|length"]), None);
     }
     if installed("python3") {
         let script = "import json, re, ssl, sqlite3; sqlite3.connect(':memory:').execute('create table t(x)'); json.dumps([{}] * 1000)";
@@ -130,7 +133,7 @@ fn jq_and_python_stacks_are_those_of_libgcc() {
 #[test]
 fn an_aarch64_programs_stacks_are_those_of_libgcc() {
     let Some(aarch64) = machine::aarch64() else { return };
-    for (more, depth) in [(&[][..], 16), (&[], 64), (&[], 190), (FORGETFUL, 64)] {
+    for (more, depth) in [(&[][..], 16), (&[GUESSING], 64), (&[], 190), (FORGETFUL, 64)] {
         let d = verifying(aarch64, more, depth);
         let folder = d.folder.path();
         let program = aarch64.compile(folder, "stacks.c", "stacks", &["-fomit-frame-pointer", "-rdynamic"]);
