@@ -4,16 +4,18 @@
  * lie in too: its neighbour can be another coroutine's stack, of which the program unmaps what it likes when it likes, and nobody says so. What lies
  * between the stack pointer and the end of the coroutine's stack is there, but where that end is nobody knows, and neither the cache of the last stack
  * nor a frame without sound unwind information needs to respect it. So on such a stack a walk reads the page of its stack pointer, and each page beyond
- * it only after the kernel has read a word of it during this walk. That is a system call a page, where it is needed.
+ * it only after the kernel has read a word of it during this walk. That is a system call a page: an allocation whose stack has five pages takes some five
+ * times as long there as on a thread's own stack.
  *
- * Deviations: another thread may unmap such a page between the kernel's look and ours. A coroutine's stack right below a thread's, without a guard
- * page, is taken for a part of it. */
+ * Deviations: another thread may unmap such a page between the kernel's look and ours. A coroutine's stack that lies in one mapping with a thread's own
+ * below it when the thread's first event is recorded, or on the main stack, is taken for a part of that. */
 #include <sys/auxv.h>
 #include "arch.h"
 
 #define MAIN_STACK_BYTES (120ull << 20) /* the kernel keeps this much below the main stack's top free of other mappings */
 #define MAIN_STACK_SURE (8ull << 20) /* and qemu gives it this much */
-#define REACH_PAGES_MAX 64 /* that a walk asks for at once: a frame that is larger ends it */
+#define FRAME_PAGES_MAX 1024 /* that a walk asks for at a step: a frame that is larger ends it */
+#define CHECK_PAGES_MAX 64   /* and for the cache of the last stack: one that is larger is walked anew */
 
 struct stack_search {
     uintptr_t sp;
@@ -89,7 +91,7 @@ COLD static bool find_stack(struct thread *t, uintptr_t sp)
 }
 
 /* Whether the kernel can read a word there: it takes it for a set of signals, and refuses what it is asked to do with that. */
-static bool can_read(uintptr_t address) { return sys(SYS_rt_sigprocmask, -1, (long)address, 0, 8, 0, 0) != -EFAULT; }
+static bool can_read(uintptr_t address) { return sys(SYS_rt_sigprocmask, -1, (long)address, 0, 8, 0, 0) == -EINVAL; }
 
 /* Up to where a walk may read at first that begins at sp. Below sp lies the frame of the hook that it begins in. */
 ALWAYS_INLINE uintptr_t readable_end(const struct stack *stack, uintptr_t sp)
@@ -97,10 +99,11 @@ ALWAYS_INLINE uintptr_t readable_end(const struct stack *stack, uintptr_t sp)
     return likely(stack->lasts) ? stack->end : (sp + recorder.page - 1) & -(uintptr_t)recorder.page;
 }
 
-/* Lets a walk read up to `wanted` where it may not yet and the kernel can: *high is where it ends now. False: nothing has changed. */
-COLD static bool reach(const struct stack *stack, uintptr_t *high, uintptr_t wanted)
+/* Lets a walk read up to `wanted` where it may not yet and the kernel can: *high is where it ends now. False: nothing has changed. The mapping may
+ * have become larger since it was found. */
+COLD static bool reach(const struct stack *stack, uintptr_t *high, uintptr_t wanted, uint32_t pages)
 {
-    if (stack->lasts || wanted <= *high || wanted > stack->end || wanted - *high > REACH_PAGES_MAX * (uintptr_t)recorder.page)
+    if (stack->lasts || wanted <= *high || wanted - *high > pages * (uintptr_t)recorder.page)
         return false;
     uintptr_t to = *high;
     for (; to < wanted; to += recorder.page)
@@ -113,7 +116,7 @@ COLD static bool reach(const struct stack *stack, uintptr_t *high, uintptr_t wan
 /* A step that step_out() does not take because it would read beyond *high: takes it where the words are there. */
 COLD static bool step_further(const struct stack *stack, packed rule, struct registers at, uintptr_t *high, struct outward *out)
 {
-    while (reach(stack, high, step_end(rule, at, *high))) {
+    while (reach(stack, high, step_end(rule, at, *high), FRAME_PAGES_MAX)) {
         out->stopped_at = NULL;
         if (step_out(rule, at, *high, out))
             return true;
@@ -124,11 +127,11 @@ COLD static bool step_further(const struct stack *stack, packed rule, struct reg
 /* step_signal() from a frame on the stack; where the interrupted code runs on the same one, *high is what may be read there. */
 COLD static bool step_signal_on(const struct stack *stack, struct registers at, uintptr_t *high, struct registers *from, uintptr_t *lr)
 {
-    reach(stack, high, at.sp + SIGNAL_SP + 16);
+    reach(stack, high, at.sp + SIGNAL_SP + 16, 1);
     if (!step_signal(at, *high, from, lr))
         return false;
     if (stack->lasts || !is_on(stack, from->sp))
         return true;
     *high = (from->sp - 8) & -(uintptr_t)recorder.page;
-    return reach(stack, high, from->sp);
+    return reach(stack, high, from->sp, 1);
 }

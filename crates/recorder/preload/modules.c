@@ -236,15 +236,20 @@ static bool visit_for_generated(const struct mapping *mapping, void *context)
 }
 
 /* Whether an address that lies in no module is code all the same (made by a JIT compiler). Looks at the mappings at most some
- * 30 times a second, because random values ask for it too. */
-static bool in_generated_code(uintptr_t ip)
+ * 30 times a second, because random values ask for it too: *sure is whether no is the answer of now. */
+static bool in_generated_code(uintptr_t ip, bool *sure)
 {
+    *sure = true;
     for (int look = 0; look < 2; look++) {
         for (uint32_t i = 0; i < generated_count; i++)
             if (ip >= generated[i].start && ip < generated[i].end)
                 return true;
-        if (look || counter() < generated_retry)
+        if (look)
             return false;
+        if (counter() < generated_retry) {
+            *sure = false;
+            return false;
+        }
         generated_retry = counter() + GENERATED_RETRY_TICKS;
         generated_count = 0;
         visit_mappings(visit_for_generated, NULL);

@@ -78,7 +78,7 @@ static uint32_t nested_walk(struct thread *t, struct registers at, uint64_t *ips
     w.high = readable_end(&w.stack, at.sp);
     while (count < most) {
         packed rule = rule_of(w.at.ip, &w.blocked);
-        if (rule_kind(rule) == RULE_UNKNOWN)
+        if (rule_unknown(rule))
             break;
         ips[count++] = w.at.ip;
         if (rule_kind(rule) == RULE_SIGNAL) {

@@ -74,10 +74,11 @@ static __attribute__((noinline)) struct node define(struct thread *t, struct kno
     places[way].parent = parent.definition;
     places[way].definition = t->definitions;
     signal_fence();
-    places[way].key = known_key(ip, frames);
 #ifdef HEAPLAB_VERIFY
     verify_define(t, first + way, parent.number, ip);
+    signal_fence();
 #endif
+    places[way].key = known_key(ip, frames);
     return (struct node){first + way, t->definitions};
 }
 
@@ -107,7 +108,7 @@ ALWAYS_INLINE bool room_for_steps(struct thread *t, uint32_t steps, uint64_t wor
 struct walk {
     uint32_t kept;
     struct outward last; /* how frame kept - 1 was found; without kept frames, what ended the walk */
-    bool complete, interrupted;
+    bool complete, interrupted, unsure;
     struct blocked blocked; /* until the walk ends */
 };
 
@@ -130,7 +131,7 @@ COLD static bool can_check(const struct thread *t, uint32_t count, uintptr_t *hi
     for (uint32_t i = 0; i < count; i++)
         if ((uintptr_t)t->checks[i].slot + 8 > end)
             end = (uintptr_t)t->checks[i].slot + 8;
-    return end <= *high || reach(&t->stack, high, end);
+    return end <= *high || reach(&t->stack, high, end, CHECK_PAGES_MAX);
 }
 
 /* Goes on behind a handler's frame; false: the walk ends. The interrupted code may run on another stack. */
@@ -172,7 +173,7 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
     struct step *const steps = t->steps;
     t->step_count = 0;
     w->complete = true;
-    w->interrupted = false;
+    w->interrupted = w->unsure = false;
     w->blocked.are = false;
     while (frames && kept[frames - 1].at.sp < at.sp)
         frames--;
@@ -189,13 +190,15 @@ static void walk(struct thread *t, struct registers at, uint32_t frames, struct 
             const struct frame *f = &kept[frames - 1];
             if (f->at.ip == at.ip && (f->at.fp == at.fp || !f->fp_matters)) {
                 w->complete = t->complete;
+                w->unsure = t->unsure;
                 break;
             }
             frames--;
         }
         packed rule = rule_of(at.ip, &w->blocked);
-        if (unlikely(rule_kind(rule) == RULE_UNKNOWN)) {
+        if (unlikely(rule_unknown(rule))) {
             out.stopped_at = (const uintptr_t *)out.ip_slot;
+            w->unsure = rule_kind(rule) == RULE_UNSURE;
             frames = 0;
             break;
         }
@@ -288,6 +291,7 @@ __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const stru
     t->overwritten = false;
     t->check_count = checks;
     t->complete = w->complete;
+    t->unsure = w->unsure;
     return node.number;
 }
 
@@ -332,7 +336,8 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
     if (unlikely(!room_for_steps(t, t->step_count, words)))
         return 0;
     node = keep(t, &w);
-    if (guesses && t->frame_count)
+    t->traces.wrong += guesses;
+    if (guesses && t->frame_count && !t->unsure)
         trace_follows(t, at, node);
     return node;
 }

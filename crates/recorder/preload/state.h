@@ -127,6 +127,7 @@ struct thread {
     uint32_t generation;
     uint32_t frame_count, check_count, step_count;
     bool complete; /* frame 0 is the outermost there is */
+    bool unsure; /* what lies outside of frame 0 may be code that was made just now */
     struct stack stack, own_stack;
     struct stack stacks[STACKS_KNOWN];
     struct stack nested_own_stack, nested_stacks[NESTED_STACKS_KNOWN]; /* nested.c's */
@@ -239,7 +240,7 @@ struct module {
 static struct module *module_of(uintptr_t ip);
 static void modules_record_again(void);
 static void modules_after_unload(void);
-static bool in_generated_code(uintptr_t ip);
+static bool in_generated_code(uintptr_t ip, bool *sure);
 
 /* dwarf.c */
 struct rule;

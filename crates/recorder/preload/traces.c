@@ -18,7 +18,8 @@
  * changes, and if the ring's node that it names is still defined as it was. A handler that never returns may leave the middle of anything here: so a
  * trace is named after it is written, and room is taken before it is written to.
  *
- * Only stacks that last have traces (bounds.c): on others it is not known which words may be read. */
+ * Only stacks that last have traces (bounds.c): on others it is not known which words may be read. And none whose end may be young generated code: what
+ * a rule says is a function of the address alone but for that. */
 #include "arch.h"
 
 #define TRACE_WORDS_MIN ((uint32_t)(sizeof(struct trace) / 8))
@@ -94,6 +95,7 @@ static uint32_t trace_room(struct traces *traces, uint32_t words)
     if (first > UINT32_MAX / 2) { /* names begin anew */
         memset(traces->followers, 0, sizeof *traces->followers << traces->follower_bits);
         memset(traces->of_nodes, 0, sizeof *traces->of_nodes << traces->node_bits);
+        signal_fence();
         first = traces->floor = traces->room;
     } else if (words > left) {
         first += left;
@@ -113,17 +115,17 @@ static uint32_t trace_make(struct thread *t, struct registers at)
     const uint32_t words = TRACE_WORDS_MIN + checks + checks / 4;
     if (at.sp % 8 || words > traces->room / 4)
         return 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (((uintptr_t)from[i].slot - at.sp) / 8 > UINT16_MAX)
+            return 0;
     uint32_t first = trace_room(traces, words);
     struct trace *trace = trace_at(traces, first);
     *trace = (struct trace){at, innermost->node, checks, innermost->fp_matters};
     uint16_t *offsets = (uint16_t *)(trace->values + checks);
     for (uint32_t i = 0; i < checks; i++) {
         const struct check *check = &from[i < count ? i : count - 1];
-        uintptr_t offset = ((uintptr_t)check->slot - at.sp) / 8;
-        if (offset > UINT16_MAX)
-            return 0;
         trace->values[i] = check->value;
-        offsets[i] = (uint16_t)offset;
+        offsets[i] = (uint16_t)(((uintptr_t)check->slot - at.sp) / 8);
     }
     signal_fence();
     return first;
@@ -133,7 +135,6 @@ static uint32_t trace_make(struct thread *t, struct registers at)
 static __attribute__((noinline)) void trace_follows(struct thread *t, struct registers at, uint32_t node)
 {
     struct traces *traces = &t->traces;
-    traces->wrong++;
     uint32_t *of_node = &traces->of_nodes[(node ^ at.sp >> 4) & (((uint32_t)1 << traces->node_bits) - 1)], first = *of_node;
     if (trace_node(t, first, at) != node && !(first = trace_make(t, at)))
         return;
@@ -164,7 +165,7 @@ ALWAYS_INLINE bool traces_pay(struct traces *traces)
     (void)traces_judge;
     return true;
 #endif
-    return likely(--traces->left) ? traces->are_tried : traces_judge(traces);
+    return likely((int32_t)--traces->left > 0) ? traces->are_tried : traces_judge(traces);
 }
 
 /* What is known no longer counts. */

@@ -7,9 +7,12 @@
 typedef uint64_t packed;
 #define RULE_WITHIN 128u /* a step from sp outwards by a size of its own, which reads nothing but words of that frame: most are */
 #define RULE_UNKNOWN 5 /* not code that we know of; never in the table */
+#define RULE_UNSURE 7  /* the same, but it was not looked for */
 #define RULE_LEAF 6    /* aarch64, interrupted only: the return address is in its register */
 
 ALWAYS_INLINE unsigned rule_kind(packed rule) { return rule & 7; }
+ALWAYS_INLINE bool rule_unknown(packed rule) { return (rule & RULE_UNKNOWN) == RULE_UNKNOWN; }
+_Static_assert((RULE_UNSURE & RULE_UNKNOWN) == RULE_UNKNOWN && (RULE_LEAF & RULE_UNKNOWN) != RULE_UNKNOWN, "these two and no others");
 ALWAYS_INLINE unsigned rule_cfa(packed rule) { return rule >> 3 & 3; }
 ALWAYS_INLINE unsigned rule_fp(packed rule) { return rule >> 5 & 3; }
 ALWAYS_INLINE intptr_t rule_cfa_offset(packed rule) { return ((intptr_t)(rule << 32) >> 40) * 8; }
@@ -125,8 +128,9 @@ static packed rule_work_out(uintptr_t ip, bool interrupted)
     struct rule rule = {.kind = RULE_STOP};
     struct module *module = module_of(ip);
     if (!module) {
-        if (!in_generated_code(ip))
-            return RULE_UNKNOWN;
+        bool sure;
+        if (!in_generated_code(ip, &sure))
+            return sure ? RULE_UNKNOWN : RULE_UNSURE;
         /* a kernel without a vdso, or an emulator, puts the return from handlers on a page of its own */
         return (ip & 4095) <= 4096 - 16 && is_sigreturn((const uint8_t *)ip) ? RULE_SIGNAL : RULE_FRAME_POINTER;
     }
@@ -163,7 +167,7 @@ COLD static packed rule_miss(uintptr_t ip, bool interrupted, struct blocked *blo
     lock(&recorder.modules_lock);
     packed rule = rule_work_out(ip, interrupted);
     /* an interrupted place is no return address: the same ip can be both, with different rules */
-    if (!interrupted && rule_kind(rule) != RULE_UNKNOWN)
+    if (!interrupted && !rule_unknown(rule))
         rule_insert(ip, rule);
     unlock(&recorder.modules_lock);
     return rule;
@@ -267,8 +271,11 @@ static uintptr_t step_end(packed rule, struct registers at, uintptr_t high)
             return cfa + 8;
         cfa = *(const uintptr_t *)cfa;
     }
-    uintptr_t saved = rule_fp(rule) == FP_AT_FP ? at.fp + (uintptr_t)rule_fp_offset(rule) + 8 : 0;
-    return saved > cfa ? saved : cfa;
+    uintptr_t saved = rule_fp(rule) == FP_AT_FP ? at.fp : cfa;
+    uintptr_t fp_end = rule_fp(rule) == FP_AT_FP || rule_fp(rule) == FP_AT_CFA ? saved + (uintptr_t)rule_fp_offset(rule) + 8 : 0;
+    uintptr_t ip_end = cfa + (uintptr_t)rule_ra_offset(rule) + 8;
+    uintptr_t end = fp_end > ip_end ? fp_end : ip_end;
+    return end > cfa ? end : cfa;
 }
 
 /* From a handler's return address to the place that the signal interrupted; *lr is its return address register. */

@@ -58,12 +58,15 @@ static uint32_t verify_tree_count;
 
 static void verify_define(struct thread *t, uint32_t number, uint32_t parent, uint64_t ip)
 {
+    uint64_t signals;
+    block_signals(&signals);
     lock(&recorder.process->lock);
     if (!verify_tree)
         verify_tree = map_private(VERIFY_NODES_MAX * sizeof *verify_tree, 0);
     if (!t->verify_nodes)
         t->verify_nodes = map_private((sizeof *t->verify_nodes << t->known_bits) + sizeof *t->verify_nodes, 0);
     unlock(&recorder.process->lock);
+    restore_signals(&signals);
     uint32_t node = add_relaxed(&verify_tree_count, 1) + 1;
     if (node >= VERIFY_NODES_MAX)
         __builtin_trap();
@@ -89,6 +92,8 @@ static void verify(struct thread *t, struct registers at, uint32_t node, bool tr
     uint32_t frames = t->frame_count, checks = t->check_count;
     bool complete = t->complete;
     struct stack stack = t->stack;
+    if (!is_on(&t->stack, at.sp)) /* the walk went through a handler */
+        find_stack(t, at.sp);
     walk(t, at, 0, &w);
     bool same = count == (t->step_count < recorder.depth ? t->step_count : recorder.depth);
     for (uint32_t i = 0; i < count && same; i++)

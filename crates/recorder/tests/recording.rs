@@ -27,6 +27,7 @@ tests!(here on Some(crate::machine::own()),
     every_function_is_recorded_with_what_it_was_asked_and_gave
     usable_sizes_are_the_allocators_own
     stacks_are_those_of_backtrace
+    stacks_through_young_generated_code_become_whole
     a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end
     addresses_of_unloaded_libraries_keep_their_own_modules
     children_of_every_kind_have_their_own_images
@@ -200,6 +201,18 @@ fn stacks_are_those_of_backtrace(machine: &Machine) {
         assert_eq!(modules.len(), 3, "{modules:#?}");
         assert!(modules.iter().all(|m| m.unloaded.is_some() && !m.build_id.is_empty()));
     }
+}
+
+/// Code that was made a moment ago may not be known yet, and a stack that ends there is not taken for whole for ever.
+fn stacks_through_young_generated_code_become_whole(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "generated.c", "generated", &["-fomit-frame-pointer"]);
+    let (_, images) = record(&mut recorded(machine, &d, &program), d);
+    let stacks = |size| sized(&images[0], ALLOC, size).into_iter().map(|event| images[0].stack(event.node())).collect::<Vec<_>>();
+    let (first, young) = (stacks(100_000), stacks(300_000));
+    let whole = |stack: &Vec<u64>| stack.len() == first[0].len() && stack.last() == first[0].last();
+    assert!(first[0].len() >= 5 && young.len() >= 2, "{} frames, {} blocks", first[0].len(), young.len());
+    assert!(whole(young.last().unwrap()), "of {} stacks {} are whole", young.len(), young.iter().filter(|stack| whole(stack)).count());
 }
 
 /// A mapping may hold more than the stack that runs in it, and the rest may go: the recorder reads none of that.
