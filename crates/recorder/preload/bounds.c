@@ -4,8 +4,7 @@
  * lie in too: its neighbour can be another coroutine's stack, of which the program unmaps what it likes when it likes, and nobody says so. What lies
  * between the stack pointer and the end of the coroutine's stack is there, but where that end is nobody knows, and neither the cache of the last stack
  * nor a frame without sound unwind information needs to respect it. So on such a stack a walk reads the page of its stack pointer, and each page beyond
- * it only after the kernel has read a word of it during this walk. That is a system call a page: an allocation whose stack has five pages takes some five
- * times as long there as on a thread's own stack.
+ * it only after the kernel has read a word of it during this walk. That is a system call a page, several at each allocation on a deep coroutine's stack.
  *
  * Deviations: another thread may unmap such a page between the kernel's look and ours. A coroutine's stack that lies in one mapping with a thread's own
  * below it when the thread's first event is recorded, or on the main stack, is taken for a part of that. */
