@@ -77,6 +77,14 @@ COLD static const struct stack *stack_of(struct stack *own, struct stack *known,
     return to;
 }
 
+/* Nothing is known of the thread's stacks, nor of its last one. */
+static void forget_stacks(struct thread *t)
+{
+    t->frame_count = t->check_count = 0;
+    t->stack = t->own_stack = (struct stack){0};
+    memset(t->stacks, 0, sizeof t->stacks);
+}
+
 /* Makes t->stack the one that sp lies in. */
 COLD static bool find_stack(struct thread *t, uintptr_t sp)
 {

@@ -72,11 +72,8 @@ COLD static struct thread *enter_slow(uint64_t words, uintptr_t frame)
         return NULL;
     close_ring(t, frame); /* a record that was left too: who strikes now lies above its frame as well, and would take it up */
     if (left) {
-        t->frame_count = t->check_count = 0; /* a walk may have been left in the middle, or finding the stack */
-        if (t->wants_stacks) {
-            t->stack = t->own_stack = (struct stack){0};
-            memset(t->stacks, 0, sizeof t->stacks);
-        }
+        if (t->wants_stacks)
+            forget_stacks(t); /* a walk may have been left in the middle, or finding the stack */
         t->nested_busy = false;
     }
     bool is_open = (t->begun || thread_begin(t)) && (t->head + words <= t->held_limit || wait_for_room(t, words));

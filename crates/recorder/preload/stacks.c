@@ -24,7 +24,7 @@ static void verify_define(struct thread *t, uint32_t number, uint32_t parent, ui
 #endif
 
 /* The hash of a stack's return addresses up to `ip`, given that of what lies outside of it. */
-ALWAYS_INLINE uint32_t path_of(uint32_t outer, uint64_t ip) { return (uint32_t)(((ip ^ (uint64_t)outer << 24) * 0x9e3779b97f4a7c15ull) >> 32); }
+ALWAYS_INLINE uint32_t path_of(uint32_t outer, uint64_t ip) { return (uint32_t)(((ip ^ (uint64_t)outer << 24) * SPREAD) >> 32); }
 
 /* Where the thread's node of a path may be: the first of KNOWN_WAYS places. The path alone says it, and not the node outside, so
  * that all places of a walk can be fetched at once. */

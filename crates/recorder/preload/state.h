@@ -26,6 +26,8 @@
 #define store_release(p, v) __atomic_store_n(p, v, __ATOMIC_RELEASE)
 #define add_relaxed(p, v) __atomic_fetch_add(p, v, __ATOMIC_RELAXED)
 
+#define SPREAD 0x9e3779b97f4a7c15ull /* 2^64 over the golden ratio: the high bits of a product with it depend on all of a number */
+
 /* Where a thread stands in its own code: what unwinding starts from and steps through. */
 struct registers {
     uintptr_t ip, sp, fp;

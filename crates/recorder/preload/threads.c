@@ -138,10 +138,9 @@ static struct thread *thread_acquire(bool is_only)
     t->busy_frame = 0;
     t->begun = t->nested_busy = t->nested_begun = false;
     t->late = ended;
-    t->frame_count = t->check_count = 0;
+    forget_stacks(t);
     traces_forget(&t->traces);
-    t->stack = t->own_stack = t->nested_own_stack = (struct stack){0};
-    memset(t->stacks, 0, sizeof t->stacks);
+    t->nested_own_stack = (struct stack){0};
     memset(t->nested_stacks, 0, sizeof t->nested_stacks);
     store_relaxed(&t->ring->tid, t->tid);
     store_relaxed(&t->ring->state, HL_RING_IN_USE);

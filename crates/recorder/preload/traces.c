@@ -26,7 +26,6 @@
 #define TRACE_TRIES 2048
 #define TRACE_WRONG_ONE_IN 8
 #define TRACE_REST_MAX (1u << 18) /* stacks */
-#define HASH 0x9e3779b97f4a7c15ull
 
 struct trace {
     struct registers at;
@@ -68,7 +67,7 @@ ALWAYS_INLINE uint32_t trace_node(const struct thread *t, uint32_t first, struct
 /* Where the trace is named that followed upon the last one at `at`. */
 ALWAYS_INLINE struct follower *follower(const struct traces *traces, struct registers at)
 {
-    uint64_t key = ((at.ip * HASH ^ at.sp) * HASH ^ traces->last) * HASH;
+    uint64_t key = ((at.ip * SPREAD ^ at.sp) * SPREAD ^ traces->last) * SPREAD;
     return &traces->followers[key >> (64 - traces->follower_bits)];
 }
 
@@ -143,6 +142,7 @@ static __attribute__((noinline)) void trace_follows(struct thread *t, struct reg
     traces->last = first;
 }
 
+/* At the end of so many tries, or of a rest, whether guesses are made from here on. */
 COLD static bool traces_judge(struct traces *traces)
 {
     if (traces->are_tried && traces->wrong > TRACE_TRIES / TRACE_WRONG_ONE_IN) {

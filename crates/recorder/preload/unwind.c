@@ -60,7 +60,7 @@ static packed pack(const struct rule *rule)
  * than its first cache holds lines, and those of one function are asked for together. */
 ALWAYS_INLINE size_t rule_slot(uintptr_t ip, uint32_t shift)
 {
-    return ((ip >> 7) * 0x9e3779b97f4a7c15ull) >> (shift + 3) << 3 | (ip >> 4 & 7);
+    return ((ip >> 7) * SPREAD) >> (shift + 3) << 3 | (ip >> 4 & 7);
 }
 
 /* Only under the lock. */

@@ -481,16 +481,21 @@ fn what_was_published_survives_sigkill(machine: &Machine) {
     assert_eq!(image.exit, None);
 }
 
+/// The target waits for room from then on, which nobody makes.
+fn until_a_ring_is_full(d: &Drainer, child: &mut std::process::Child) {
+    while !d.has_full_ring() {
+        assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+}
+
 fn the_target_outlives_its_drainer(machine: &Machine) {
     for stopped in [false, true] {
         let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
         let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
         // nobody drains: the ring fills, and the target waits for us
         let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
-        while !d.has_full_ring() {
-            assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
-            std::thread::sleep(std::time::Duration::from_millis(1));
-        }
+        until_a_ring_is_full(&d, &mut child);
         if stopped {
             d.control().state.store(CONTROL_STOPPED, std::sync::atomic::Ordering::Release);
         } else {
@@ -585,10 +590,7 @@ fn a_target_whose_files_are_not_read_runs_on(machine: &Machine) {
     let d = start(machine, Options { ring_bytes: 64 << 10, ..Options::default() });
     let program = machine.compile(d.folder.path(), "loop.c", "loop", &[]);
     let mut child = drainer::start(recorded(machine, &d, &program).arg("100000").stdout(Stdio::null()));
-    while !d.has_full_ring() {
-        assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
-        std::thread::sleep(std::time::Duration::from_millis(1));
-    }
+    until_a_ring_is_full(&d, &mut child);
     std::fs::write(d.folder.path().join(format!("{}-0.unread", child.id())), "").unwrap();
     assert!(child.wait().unwrap().success());
     let image = &d.finish()[0];
