@@ -1,5 +1,6 @@
 //! Damaged and hostile bundles: an error that names file and place, never a panic, a hang or memory beyond the bounds.
 
+use super::columns::{COLUMNS, FAMILIES, OPS};
 use super::tests::{all, sample, tables, written};
 use super::*;
 use crate::Op;
@@ -143,6 +144,43 @@ fn events_without_objects_or_sizes_are_not_taken_for_nothing() {
     }
     // What is not known of any row may be missing.
     assert_eq!(without("address").unwrap(), sample().len() as u64);
+}
+
+/// An allocation of 1 byte, with nulls for its object or its size: they are not taken for object 0 or no bytes.
+#[test]
+fn a_null_where_a_value_is_needed_is_said() {
+    use crate::parquet::encode::Present;
+    use crate::parquet::schema::Kind;
+    use crate::parquet::write::FileWriter;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.heaplab");
+    let mut writer = BundleWriter::create(&path).unwrap();
+    writer.push(&Event { size: 1, ..Event::default() }).unwrap();
+    writer.finish(&tables(), Meta::default()).unwrap();
+    let read_without = |null: &str| {
+        let mut file = FileWriter::new(Vec::new(), &COLUMNS).unwrap();
+        file.page(1, |index, column, squeeze| match (COLUMNS[index].name, COLUMNS[index].kind) {
+            (name, _) if name == null => column.nulls(1, squeeze),
+            ("op", _) => column.named(&OPS, std::iter::once(0), Present::All, 1, squeeze),
+            ("family", _) => column.named(&FAMILIES, std::iter::once(0), Present::All, 1, squeeze),
+            ("size", _) => column.constant(1, 1, squeeze),
+            ("object", _) => column.constant(0, 1, squeeze),
+            (_, Kind::Bool) => column.same_boolean(false, 1, squeeze),
+            _ if COLUMNS[index].optional => column.nulls(1, squeeze),
+            _ => column.constant(0, 1, squeeze),
+        })
+        .unwrap();
+        fs::write(path.join(EVENTS_FILE), file.finish(&[]).unwrap().0).unwrap();
+        read(&path)
+    };
+    assert_eq!(read_without("").unwrap(), 1);
+    for name in ["object", "size"] {
+        let error = read_without(name).unwrap_err().to_string();
+        let said = format!(
+            "events.parquet: row group 0, column {name}: expected values in the 1 rows that need one, found values in 0, the others are null"
+        );
+        assert!(error.ends_with(&said), "{error}");
+    }
 }
 
 #[test]

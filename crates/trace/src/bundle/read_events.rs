@@ -18,6 +18,24 @@ pub struct Events {
     next_group: usize,
     limits: Limits,
     row: u64,
+    needed: Needed,
+}
+
+/// Of the row group being read, rows that are nothing without a value in a column that may be null of others. That of a null is 0, so that a null
+/// among them can only be counted.
+#[derive(Clone, Copy, Debug, Default)]
+struct Needed {
+    object: u64,
+    size: u64,
+}
+
+impl Needed {
+    fn count(&mut self, batch: &[Event]) {
+        for event in batch {
+            self.object += u64::from(is_about_object(event));
+            self.size += u64::from(matches!(event.op, Op::Alloc | Op::Realloc));
+        }
+    }
 }
 
 /// Row counts of the tables: what a reference must stay under.
@@ -75,7 +93,7 @@ impl Events {
             columns.push((index, reader));
         }
         let limits = Limits::of(&bundle.tables, bundle.meta.objects);
-        Ok(Events { file, selection, columns, next_group: 0, limits, row: 0 })
+        Ok(Events { file, selection, columns, next_group: 0, limits, row: 0, needed: Needed::default() })
     }
 
     /// Rows of the next batch; 0 at the end.
@@ -85,14 +103,35 @@ impl Events {
             for (_, column) in &mut self.columns {
                 rows = rows.min(column.rows_ready(&self.file)?);
             }
-            if rows > 0 || self.next_group == self.file.footer().groups.len() {
+            if rows > 0 {
                 return Ok(rows);
+            }
+            self.end_group()?;
+            if self.next_group == self.file.footer().groups.len() {
+                return Ok(0);
             }
             for (_, column) in &mut self.columns {
                 column.open_group(&self.file, self.next_group)?;
             }
             self.next_group += 1;
         }
+    }
+
+    /// Whether what a row group's rows need was there.
+    fn end_group(&mut self) -> Result<(), TraceError> {
+        let needed = std::mem::take(&mut self.needed);
+        for (name, needed) in [("object", needed.object), ("size", needed.size)] {
+            let there = self.columns.iter().find(|(index, _)| COLUMNS[*index].name == name).map_or(0, |(_, reader)| reader.values_so_far());
+            if there < needed {
+                return Err(TraceError::Malformed {
+                    path: self.file.path().into(),
+                    place: format!("row group {}, column {name}", self.next_group.saturating_sub(1)),
+                    expected: format!("values in the {needed} rows that need one"),
+                    found: format!("values in {there}, the others are null"),
+                });
+            }
+        }
+        Ok(())
     }
 }
 
@@ -112,6 +151,7 @@ impl EventSource for Events {
             fill(batch, rows, &stretches, &self.limits)
                 .map_err(|(column, expected, found)| malformed(&self.file, self.row, column, expected, found))?;
             self.row += rows as u64;
+            self.needed.count(batch);
             if let Some(process) = self.selection.process {
                 batch.retain(|event| event.process == process);
             }

@@ -111,6 +111,7 @@ pub struct ColumnReader {
     chunk: Vec<u8>,
     at: usize,
     group_rows_left: usize,
+    group_values: u64,
     dictionary: Vec<u64>,
     texts: Vec<String>,
     page: Page,
@@ -170,6 +171,7 @@ impl ColumnReader {
             chunk: Vec::new(),
             at: 0,
             group_rows_left: 0,
+            group_values: 0,
             dictionary: Vec::new(),
             texts: Vec::new(),
             page: Page::default(),
@@ -197,6 +199,11 @@ impl ColumnReader {
     /// The texts that values are indices into, for the row group read last.
     pub fn texts(&self) -> &[String] {
         &self.texts
+    }
+
+    /// Values that are not null, of the pages read so far of the row group.
+    pub fn values_so_far(&self) -> u64 {
+        self.group_values
     }
 
     /// Rows that the next stretch may have at most; 0: the end of the row group was reached.
@@ -254,6 +261,7 @@ impl ColumnReader {
         file.file.read_exact_at(&mut self.chunk, chunk.offset).map_err(TraceError::io(&file.path, "read"))?;
         self.at = 0;
         self.group_rows_left = chunk.rows as usize;
+        self.group_values = 0;
         self.page = Page::default();
         self.dictionary.clear();
         self.texts.clear();
@@ -355,6 +363,7 @@ impl ColumnReader {
             self.indices.push(0);
         }
         self.group_rows_left -= rows;
+        self.group_values += values as u64;
         self.page = page;
         Ok(())
     }
