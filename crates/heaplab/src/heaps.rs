@@ -4,7 +4,6 @@ use crate::output::Misasked;
 use anyhow::{Context, Result, anyhow};
 use heaplab_arena::{
     bump::Bumps,
-    elastic,
     elastic::{Alone, Elastic},
     spec as arena,
     walked::WalkedBumps,
@@ -19,8 +18,9 @@ use heaplab_replay::{CellKind, CellReport, CellRequest, Driver, RETURNED_NULL, R
 use heaplab_system::{
     HEAPS, Kind, Malloc, Spec, SpecError, System, glibc::Glibc, jemalloc::Jemalloc, library::Library, mimalloc::Mimalloc, null::Null,
 };
-use heaplab_trace::program::{Program, Step};
+use heaplab_trace::program::{Program, RegionKind, Step};
 use serde::Serialize;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::Path;
 
@@ -326,14 +326,35 @@ pub fn serve(request: &CellRequest) -> Result<CellReport> {
     })
 }
 
+/// Whether a heap's parameters are about what this program has.
+///
+/// # Errors
+/// A growth for a kind of arena that there is not.
+pub fn suits(heap: &Heap, program: &Program) -> Result<()> {
+    let Heap::Elastic(spec) = heap else { return Ok(()) };
+    let growths = spec.growths();
+    let kinds: BTreeSet<&str> = arenas(program).map(|arena| arena.kind.as_str()).filter(|kind| !kind.is_empty()).collect();
+    match growths.kinds().find(|kind| !kinds.contains(kind)) {
+        None => Ok(()),
+        Some(unknown) if kinds.is_empty() => misasked!("{heap}: no arena of the workload has a kind, so that none is {unknown}"),
+        Some(unknown) => {
+            let known = kinds.into_iter().collect::<Vec<_>>().join(", ");
+            misasked!("{heap}: no arena of the workload is of kind {unknown}; they are {known}")
+        }
+    }
+}
+
+/// What is known of a program's arenas, without that of the blocks of none.
+fn arenas(program: &Program) -> impl Iterator<Item = &RegionKind> {
+    program.facts().regions().skip(1)
+}
+
 /// Elastic arenas for a program.
 fn elastic_for(spec: &arena::Spec, program: &Program) -> Result<Elastic> {
-    let growth = program.facts().regions().map(|region| spec.growth().unwrap_or_else(|| elastic::growth(&region.growth_policy))).collect();
-    let heap = Elastic::knowing(spec.options(), growth, dying_alone(program)).context("no address space for elastic arenas")?;
-    Ok(match spec.growth() {
-        Some(growth) => heap.growing(growth),
-        None => heap,
-    })
+    let growths = spec.growths();
+    let of_arenas = arenas(program).map(|arena| growths.of_arena(&arena.kind, &arena.growth_policy));
+    let growth = std::iter::once(growths.of_no_arena()).chain(of_arenas).collect();
+    Elastic::knowing(spec.options(), growth, dying_alone(program)).context("no address space for elastic arenas")
 }
 
 fn serve_elastic(spec: &arena::Spec, program: &Program, request: &CellRequest) -> Result<CellReport> {
@@ -398,7 +419,10 @@ pub struct Standing {
 /// The heap cannot say it (which is found before anything runs), or it cannot run the program.
 pub fn stand(heap: &Heap, program: &Program) -> Result<Standing> {
     let standing = match heap {
-        Heap::Elastic(spec) => standing_on(elastic_for(spec, program)?, program),
+        Heap::Elastic(spec) => {
+            suits(heap, program)?;
+            standing_on(elastic_for(spec, program)?, program)
+        }
         Heap::Metaspace(spec) if spec.generation == Generation::Jdk11 => {
             standing_on(Heap11::new(Options11::from(spec), plan_of(program)), program)
         }

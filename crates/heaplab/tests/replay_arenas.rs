@@ -88,6 +88,28 @@ fn a_pass_begins_where_the_one_before_began() {
     }
 }
 
+/// What one kind of arena is given it has, and no other.
+#[test]
+fn arenas_grow_as_their_kind_is_told_to() {
+    let folder = tempfile::tempdir().unwrap();
+    let bundle = bundle(folder.path(), false);
+    let [all, kind, sizes, recorded] =
+        ["large", "non-class:large", "non-class:64k+256k/micro", "recorded"].map(|growth| format!("elastic:granule=64k,growth={growth}"));
+    let results = replayed(&bundle, &["--space", "--on", &[&*all, &*kind, &*sizes, &*recorded].join(",")]);
+    // Twenty thousand bytes in a first chunk of a granule take all of it, and share granules with others' where chunks are small.
+    let committed = |heap: &str| bytes(&results, heap, "peak_committed_bytes");
+    assert_eq!([&all, &kind, &sizes].map(|heap| committed(heap)), [u64::from(ARENAS) * (64 << 10); 3]);
+    assert!(committed(&recorded) < committed(&all) / 2, "{}", committed(&recorded));
+    let output =
+        Command::new(env!("CARGO_BIN_EXE_heaplab")).arg("replay").arg(&bundle).args(["--on", "elastic:growth=class:fast"]).output();
+    let output = output.unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(
+        (output.status.code(), said.as_str()),
+        (Some(2), "heaplab: --on: elastic:growth=class:fast: no arena of the workload is of kind class; they are non-class\n")
+    );
+}
+
 #[test]
 fn arenas_on_threads_are_refused_before_anything_runs() {
     let folder = tempfile::tempdir().unwrap();

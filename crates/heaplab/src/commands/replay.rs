@@ -128,6 +128,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
             count(program.facts().regions.into())
         );
     }
+    let suits = |heap| heaps::suits(heap, &program).map_err(|error| Misasked(format!("--on: {error:#}")));
+    specs.iter().try_for_each(suits)?;
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
         bail!(

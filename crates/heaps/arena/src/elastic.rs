@@ -17,8 +17,6 @@ const WORD_BYTES: usize = 8;
 pub struct Elastic {
     space: Space,
     growth: Vec<Growth>,
-    /// How all of them grow, whatever `growth` says.
-    every: Option<Growth>,
     regions: Vec<Option<Arena>>,
     sizes: Option<Sizes>,
     /// By region, the blocks in `sizes`: they leave it with their arena, because what comes to lie there next may not be known.
@@ -97,12 +95,11 @@ pub fn growth(policy: &str) -> Growth {
 }
 
 impl Elastic {
-    /// An empty space. `growth[n]` is how region `n` grows; regions beyond grow as [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
+    /// An empty space. `growth[n]` is how region `n` grows, malloc's first; what is beyond grows as [`Growth::STANDARD`], malloc's as [`Growth::LARGE`].
     pub fn new(options: Options, growth: Vec<Growth>) -> Result<Elastic, Error> {
         Ok(Elastic {
             space: Space::new(options)?,
             growth,
-            every: None,
             regions: Vec::new(),
             sizes: Some(Sizes::default()),
             known: Vec::new(),
@@ -124,11 +121,6 @@ impl Elastic {
         Ok(Elastic { sizes: None, ..Elastic::new(options, growth)? })
     }
 
-    /// The same with every arena growing alike, that of blocks of no region too.
-    pub fn growing(self, growth: Growth) -> Elastic {
-        Elastic { every: Some(growth), ..self }
-    }
-
     /// The space.
     pub fn space(&self) -> &Space {
         &self.space
@@ -140,11 +132,8 @@ impl Elastic {
     }
 
     fn growth_of(&self, number: usize) -> Growth {
-        match (self.every, number) {
-            (Some(growth), _) => growth,
-            (None, 0) => Growth::LARGE,
-            (None, _) => self.growth.get(number).copied().unwrap_or(Growth::STANDARD),
-        }
+        let unsaid = if number == 0 { Growth::LARGE } else { Growth::STANDARD };
+        self.growth.get(number).copied().unwrap_or(unsaid)
     }
 
     /// The region's arena, begun at its first use; `None`: there is no memory for it.

@@ -5,7 +5,7 @@
 //! dying region's blocks one by one, which is what a program pays that has malloc alone.
 //!
 //! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is made of.
-//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters.
+//! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] how their arenas grow.
 //!
 //! ```
 //! use heaplab_arena::bump::Bumps;
@@ -22,6 +22,7 @@
 
 pub mod bump;
 pub mod elastic;
+pub mod growths;
 mod parts;
 mod sizes;
 pub mod spec;

@@ -2,7 +2,8 @@
 //!
 //! One table ([`PARAMETERS`]) from which parsing and help derive; what it does not name is as the library has it.
 
-use heaplab_elastic::{Growth, Options, Reclaim};
+use crate::growths::{self, Growths};
+use heaplab_elastic::{Options, Reclaim};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter;
 use std::sync::Arc;
@@ -15,9 +16,9 @@ pub const PARAMETERS: [Parameter; 7] = [
     Parameter { name: "granule", takes: "a power of two of a page to 256k", default: "a page", help: "committed and given back at a time" },
     Parameter {
         name: "growth",
-        takes: "recorded, micro, small, standard, fast or large",
+        takes: growths::TAKES,
         default: "recorded",
-        help: "sizes of an arena's chunks: as the recording says of each arena (standard where it does not, large for blocks of none), or of all arenas the same",
+        help: "sizes of an arena's chunks: as the recording says of each arena (standard where it does not, large for blocks of none), of all arenas the same, or by the arenas' kinds (class:768+16k/non-class:3k+16k+32k)",
     },
     Parameter {
         name: "reclaim",
@@ -34,15 +35,6 @@ pub const PARAMETERS: [Parameter; 7] = [
         default: "unlimited",
         help: "most bytes that may be committed",
     },
-];
-
-const GROWTHS: [(&str, Option<Growth>); 6] = [
-    ("recorded", None),
-    ("micro", Some(Growth::MICRO)),
-    ("small", Some(Growth::SMALL)),
-    ("standard", Some(Growth::STANDARD)),
-    ("fast", Some(Growth::FAST)),
-    ("large", Some(Growth::LARGE)),
 ];
 
 const LIMIT_BYTES_MIN: usize = 64 << 10;
@@ -129,10 +121,9 @@ impl Spec {
         self.get("reclaim") == Some("background")
     }
 
-    /// How every arena grows; `None`: as the recording says of each.
-    pub fn growth(&self) -> Option<Growth> {
-        let name = self.get("growth").unwrap_or("recorded");
-        GROWTHS.iter().find(|(known, _)| *known == name).and_then(|(_, growth)| *growth)
+    /// How arenas grow.
+    pub fn growths(&self) -> Growths {
+        self.get("growth").and_then(Growths::parse).unwrap_or_default()
     }
 
     /// The library's options.
@@ -165,7 +156,7 @@ fn fits(parameter: &str, value: &str) -> bool {
     match parameter {
         "granule" => bytes(value)
             .is_some_and(|bytes| bytes.is_power_of_two() && (Options::default().granule_bytes..=GRANULE_BYTES_MAX).contains(&bytes)),
-        "growth" => GROWTHS.iter().any(|(name, _)| *name == value),
+        "growth" => Growths::parse(value).is_some(),
         "reclaim" => matches!(value, "return" | "trim" | "background"),
         "interval" => value.parse::<u64>().is_ok_and(|ms| (1..=3_600_000).contains(&ms)),
         "huge_pages" => matches!(value, "true" | "false"),
@@ -192,8 +183,8 @@ mod tests {
         let text = "granule=64k,growth=fast,reclaim=background,keep=4m,interval=20,huge_pages=true,limit=1g";
         let spec = Spec::parse(text).unwrap();
         assert_eq!(
-            (spec.to_string().as_str(), spec.growth(), spec.limit(), spec.depends_on_time()),
-            (text, Some(Growth::FAST), Some("1g"), true)
+            (spec.to_string().as_str(), spec.growths(), spec.limit(), spec.depends_on_time()),
+            (text, Growths::parse("fast").unwrap(), Some("1g"), true)
         );
         let options = spec.options();
         assert_eq!((options.granule_bytes, options.huge_pages), (64 << 10, true));
@@ -202,8 +193,8 @@ mod tests {
         assert_eq!(Spec::parse("reclaim=trim").unwrap().options().reclaim, Reclaim::AtTrim);
         let (plain, library) = (Spec::parse("").unwrap(), Options::default());
         assert_eq!(
-            (plain.options().reclaim, plain.options().granule_bytes, plain.growth()),
-            (library.reclaim, library.granule_bytes, None)
+            (plain.options().reclaim, plain.options().granule_bytes, plain.growths()),
+            (library.reclaim, library.granule_bytes, Growths::default())
         );
         assert!(plain.options().limit.is_none() && !plain.options().huge_pages && plain.to_string().is_empty());
         // The largest granule that parses is one that the library takes.
