@@ -13,6 +13,7 @@ mod help;
 mod metaspaces;
 mod quote;
 mod replayed;
+mod shrunk;
 mod studies;
 mod terminal;
 

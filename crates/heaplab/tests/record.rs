@@ -324,3 +324,16 @@ fn a_child_whose_file_cannot_be_read_runs_to_its_end_and_is_named() {
     assert!(bundle.meta().cut.is_none() && counted_events(&events(&bundle))[0] == 0, "{:?}", bundle.meta());
     assert!(bundle.tables().processes.iter().any(|process| process.executable.ends_with("sh")), "{said}");
 }
+
+/// The kernel answers with SIGBUS who reads a mapped file where it no longer is.
+#[test]
+fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
+    let folder = tempfile::tempdir().unwrap();
+    let control = folder.path().join("cut.heaplab.spool/control");
+    let mut record = heaplab();
+    record.args(["record", "-o"]).arg(folder.path().join("cut.heaplab")).args(["--", "sh", "-c", r#": > "$0""#]).arg(control);
+    let output = record.output().unwrap();
+    let said = text(&output.stderr);
+    assert!(said.contains("a file of the spool became shorter") && said.lines().all(|line| line.len() <= 80), "{said}");
+    assert_eq!(output.status.code(), Some(1));
+}

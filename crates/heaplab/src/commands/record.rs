@@ -1,6 +1,7 @@
 //! `heaplab record`: record what a program allocates.
 
 use super::recording::{self, Finishing};
+use crate::shrunk::{self, Mapped};
 use anyhow::{Context, Result, bail};
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::{finish, mark::spool_of, output, session};
@@ -124,6 +125,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
+    shrunk::is_an_error(Mapped::Spool);
     let mut last = session_rate();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),

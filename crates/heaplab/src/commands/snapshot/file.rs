@@ -1,6 +1,7 @@
 //! Snapshots from files: mapped, read, analysed, with a line on the terminal while that lasts.
 
 use super::packed::unpack;
+use crate::shrunk::{self, Mapped};
 use anyhow::{Context, Result};
 use heaplab_findings::words::bytes;
 use heaplab_snapshot::analysis::{Analysis, Options};
@@ -97,8 +98,9 @@ impl Source {
         anyhow::ensure!(metadata.is_file(), "{} is no regular file: a snapshot is mapped, write it to disk first", path.display());
         let file = File::open(path).with_context(cannot_open)?;
         let metadata = file.metadata().with_context(cannot_open)?;
+        shrunk::is_an_error(Mapped::Snapshot);
         // SAFETY: the mapping is only read, and no writer of this program changes a file in place (they rename). That somebody else
-        // does while it is read (other bytes under a shared reference; truncated, SIGBUS) is the accepted risk of mapping files.
+        // writes other bytes under a shared reference is the accepted risk of mapping files; that it becomes shorter ends the program.
         let map = unsafe { (metadata.len() > 0).then(|| Mmap::map(&file)) };
         let map = map.transpose().with_context(|| format!("cannot map {}", path.display()))?;
         let modified_ns = i128::from(metadata.mtime()) * 1_000_000_000 + i128::from(metadata.mtime_nsec());
