@@ -20,6 +20,8 @@ pub struct Settings {
     pub stack_depth: u32,
     /// Bytes of a ring.
     pub ring_bytes: u32,
+    /// Bytes of each process's first ring.
+    pub first_ring_bytes: u32,
     /// Bytes of a nested ring.
     pub nested_bytes: u32,
     /// A signal that sets a mark; 0: none.
@@ -68,6 +70,7 @@ impl ControlPage {
             state: layout::CONTROL_RECORDING.into(),
             stack_depth: settings.stack_depth,
             ring_bytes: settings.ring_bytes,
+            first_ring_bytes: settings.first_ring_bytes,
             nested_bytes: settings.nested_bytes,
             mark_signal: settings.mark_signal,
             drainer_pid: std::process::id(),
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn a_page_is_written_locked_and_read_back() {
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 10 };
+        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, first_ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 10 };
         let page = ControlPage::create(folder.path(), settings).unwrap();
         assert!(is_running(folder.path()));
         let read = || ControlFacts::parse(&std::fs::read(folder.path().join(CONTROL_FILE)).unwrap()).unwrap();
@@ -228,7 +231,7 @@ mod tests {
         assert!(ControlFacts::parse(b"").is_err());
         assert!(ControlFacts::parse(&[0; 4096]).is_err());
         let folder = tempfile::tempdir().unwrap();
-        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 0 };
+        let settings = Settings { stack_depth: 16, ring_bytes: 1 << 20, first_ring_bytes: 1 << 20, nested_bytes: 4096, mark_signal: 0 };
         drop(ControlPage::create(folder.path(), settings).unwrap());
         let mut page = std::fs::read(folder.path().join(CONTROL_FILE)).unwrap();
         page[offset_of!(Control, version)] -= 1;

@@ -120,7 +120,8 @@ fn record_into(
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Recorded, RecordError> {
     // The page is there for its lock and its clock; no target reads it.
-    let control = ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, nested_bytes: 0, mark_signal: 0 })?;
+    let control =
+        ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, first_ring_bytes: 0, nested_bytes: 0, mark_signal: 0 })?;
     let pipe = pipe::LogPipe::create()?;
     let facts = Facts {
         command: options.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -185,7 +186,10 @@ mod tests {
     /// A spool with a line of a JVM, of a recording whose heaplab is gone.
     fn left(spool: &Path, facts: Facts, line: &str) {
         std::fs::create_dir(spool).unwrap();
-        drop(ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, nested_bytes: 0, mark_signal: 0 }).unwrap());
+        drop(
+            ControlPage::create(spool, Settings { stack_depth: 2, ring_bytes: 0, first_ring_bytes: 0, nested_bytes: 0, mark_signal: 0 })
+                .unwrap(),
+        );
         facts.write(spool).unwrap();
         let mut log = LogWriter::create(spool).unwrap();
         log.line(line.as_bytes(), true).unwrap();

@@ -134,7 +134,7 @@ mod tests {
         assert!(find(&which).is_err());
         let spool = spool_of(&output);
         std::fs::create_dir(&spool).unwrap();
-        let settings = Settings { stack_depth: 0, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
+        let settings = Settings { stack_depth: 0, ring_bytes: 65536, first_ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
         let page = ControlPage::create(&spool, settings).unwrap();
         assert_eq!(find(&which).unwrap(), spool);
         drop(page);

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// Largest data area that is believed.
-const DATA_BYTES_MAX: u64 = 1 << 30;
+pub const DATA_BYTES_MAX: u64 = 1 << 30;
 /// Words copied out at a time by who reads a whole ring.
 pub const TAKE_WORDS: usize = 16 * 1024;
 const COUNTER_MASK: u64 = (1 << layout::COUNTER_BITS) - 1;

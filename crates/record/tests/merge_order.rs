@@ -43,7 +43,7 @@ fn merged_with(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (V
 
 fn merged_tables(rings: &[(u32, &[Record])], files: impl FnOnce(&Path, u64)) -> (Vec<Event>, Tables, Counts) {
     let folder = tempfile::tempdir().unwrap();
-    let settings = Settings { stack_depth: 16, ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
+    let settings = Settings { stack_depth: 16, ring_bytes: 65536, first_ring_bytes: 65536, nested_bytes: 4096, mark_signal: 0 };
     let control = ControlPage::create(folder.path(), settings).unwrap();
     control.tick();
     assert!(folder.path().join(CONTROL_FILE).exists());

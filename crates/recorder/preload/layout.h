@@ -83,7 +83,8 @@ struct hl_control {
     uint64_t origin_ns;      /* ... and CLOCK_MONOTONIC at the same moment, when the recording began */
     uint64_t end_counter;    /* the same pair later (the drainer renews it); 0: not yet */
     uint64_t end_ns;
-    uint8_t unused0[56];
+    uint32_t first_ring_bytes; /* ring_bytes of each process's first ring, which is as a rule its main thread's */
+    uint8_t unused0[52];
     uint64_t announced;    /* atomic; files made so far, written by targets */
     uint32_t refused;      /* atomic; processes that could not record */
     uint32_t refused_pid;  /* the last of them */

@@ -247,7 +247,7 @@ static bool process_begin(uint32_t began)
     struct birth birth = began == HL_BEGAN_FORK ? find_birth_of_fork() : find_birth();
     if (began == HL_BEGAN_STARTED && seq > 0 && same_process(pid, seq - 1, birth.ticks))
         began = HL_BEGAN_EXEC;
-    uint64_t data_at = recorder.page, more_at = data_at + recorder.control->ring_bytes + recorder.control->nested_bytes;
+    uint64_t data_at = recorder.page, more_at = data_at + recorder.control->first_ring_bytes + recorder.control->nested_bytes;
     long error;
     struct hl_process *file = (struct hl_process *)map_file(fd, more_at + RECORDS_CAPACITY, data_at + ring_first_bytes(),
                                                             more_at + RECORDS_RESERVED_BYTES, &p->whole, &error);
@@ -278,7 +278,7 @@ static bool process_begin(uint32_t began)
     p->more_reserved = 0;
     recorder.pid = pid;
     recorder.seq = seq;
-    ring_describe(&file->first_ring, 0, data_at);
+    ring_describe(&file->first_ring, 0, data_at, recorder.control->first_ring_bytes);
     if (!identity.known)
         find_identity();
     record_text(HL_RECORD_EXECUTABLE, identity.executable, identity.executable_bytes);

@@ -128,15 +128,15 @@ static uint64_t ring_first_bytes(void)
     return first < data ? first : data;
 }
 
-/* Says what a ring is whose data lie at `data_at` of its file, and behind them the nested ring's. */
-static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at)
+/* Says what a ring is whose data, so many bytes, lie at `data_at` of its file, and behind them the nested ring's. */
+static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at, uint64_t data_bytes)
 {
     ring->version = HL_VERSION;
     ring->number = number;
     ring->pid = recorder.pid;
     ring->seq = recorder.seq;
     ring->data_offset = data_at;
-    ring->data_bytes = recorder.control->ring_bytes;
+    ring->data_bytes = data_bytes;
     ring->nested_offset = data_at + ring->data_bytes;
     ring->nested_bytes = recorder.control->nested_bytes;
     store_release(&ring->magic, HL_RING_MAGIC);
@@ -155,7 +155,7 @@ static uint8_t *ring_file(uint32_t number, bool *whole)
         refuse(HL_STEP_RING_FILE, error);
         return NULL;
     }
-    ring_describe((struct hl_ring *)area, number, recorder.page);
+    ring_describe((struct hl_ring *)area, number, recorder.page, recorder.control->ring_bytes);
     return area;
 }
 
@@ -169,7 +169,7 @@ static bool ring_make(struct thread *t, struct process *p, bool is_first)
         return false;
     t->ring = is_first ? &file->first_ring : (struct hl_ring *)area;
     t->data = (uint64_t *)(area + recorder.page);
-    t->mask = recorder.control->ring_bytes / 8 - 1;
+    t->mask = (is_first ? recorder.control->first_ring_bytes : recorder.control->ring_bytes) / 8 - 1;
     t->nested_data = t->data + t->mask + 1;
     t->nested_words = recorder.control->nested_bytes / 8;
     t->backed_words = whole ? t->mask + 1 : ring_first_bytes() / 8;

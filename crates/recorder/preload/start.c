@@ -31,8 +31,8 @@ static struct hl_control *map_control(void)
     struct hl_control *control = (struct hl_control *)map;
     if (failed(map) || load_acquire(&control->magic) != HL_CONTROL_MAGIC || control->version != HL_VERSION)
         return NULL;
-    uint32_t ring = control->ring_bytes, nested = control->nested_bytes;
-    if (ring < 65536 || ring & (ring - 1) || nested < recorder.page || nested & (nested - 1) || control->stack_depth > HL_STACK_DEPTH_MAX)
+    uint32_t ring = control->ring_bytes, first = control->first_ring_bytes, nested = control->nested_bytes;
+    if (ring < 65536 || ring & (ring - 1) || first < 65536 || first & (first - 1) || nested < recorder.page || nested & (nested - 1) || control->stack_depth > HL_STACK_DEPTH_MAX)
         return NULL;
     return control;
 }

@@ -219,7 +219,7 @@ static bool populate(void *start, size_t bytes);
 /* ring.c */
 static size_t round_to_page(size_t bytes);
 static uint64_t ring_first_bytes(void);
-static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at);
+static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at, uint64_t data_bytes);
 
 /* start.c */
 static bool recorder_ready(void);

@@ -16,13 +16,13 @@ static bool have_thread_key;
 #define RETRY_TICKS (1ull << 25) /* counter ticks, some 10 ms, between two tries to make a ring */
 
 /* Of what a thread knows of stacks, so many powers of two: nodes (16 bytes each), words of traces (8), traces that follow one another (8), and nodes'
- * traces (4). In all 432 KiB, and for a process's first ring, which is as a rule its main thread's, 1.3 MiB. */
+ * traces (4). In all 432 KiB, and for a process's first ring, which is as a rule its main thread's, 816 KiB. */
 struct known_bits {
     uint32_t nodes, trace_words, followers, traced_nodes;
 };
 #ifndef KNOWN_BITS
 #define KNOWN_BITS 14, 14, 12, 12
-#define KNOWN_BITS_FIRST 16, 15, 12, 12
+#define KNOWN_BITS_FIRST 15, 15, 12, 12
 #endif
 
 static uint32_t kept_frames(void) { return recorder.depth + KEEP_MORE; }

@@ -55,8 +55,10 @@ pub struct Control {
     pub end_counter: AtomicU64,
     /// CLOCK_MONOTONIC at that moment, ns.
     pub end_ns: AtomicU64,
+    /// The same as `ring_bytes` of each process's first ring, which is as a rule its main thread's.
+    pub first_ring_bytes: u32,
     /// Nothing.
-    pub unused0: [u64; 7],
+    pub unused0: [u32; 13],
     /// Files made by targets so far.
     pub announced: AtomicU64,
     /// Processes that could not record.
@@ -433,7 +435,7 @@ mod tests {
         }; }
         #[rustfmt::skip]
         same_names!("hl_control", Control, magic, version, state, stack_depth, ring_bytes, nested_bytes, mark_signal, drainer_pid,
-            flags, origin_counter, origin_ns, end_counter, end_ns, announced, refused, refused_pid, refused_errno, refused_step);
+            flags, origin_counter, origin_ns, end_counter, end_ns, first_ring_bytes, announced, refused, refused_pid, refused_errno, refused_step);
         #[rustfmt::skip]
         same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
             start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count,

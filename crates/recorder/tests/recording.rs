@@ -312,7 +312,8 @@ fn short_threads_share_few_rings_and_lose_nothing(machine: &Machine) {
 }
 
 fn short_threads(machine: &Machine, stack_depth: u32) {
-    let d = start(machine, Options { ring_bytes: 64 << 10, stack_depth, ..Options::default() });
+    let (first, others) = (256 << 10, 64 << 10);
+    let d = start(machine, Options { ring_bytes: others, first_ring_bytes: Some(first), stack_depth, ..Options::default() });
     let program = machine.compile(d.folder.path(), "threads.c", "threads", &[]);
     let (_, images) = record(&mut recorded(machine, &d, &program), d);
     let image = &images[0];
@@ -323,6 +324,10 @@ fn short_threads(machine: &Machine, stack_depth: u32) {
     let of_late = sized(image, ALLOC, 501).iter().filter(|e| freed.contains(&e.block().address)).count();
     assert!(late >= 600 && of_late > 0, "{late} allocations by destructors, {of_late} freed");
     assert!(image.rings < 40, "{} rings", image.rings);
+    assert!(image.ring_bytes.len() > 1, "{} rings were written to", image.ring_bytes.len());
+    for (number, bytes) in &image.ring_bytes {
+        assert_eq!(*bytes, u64::from(if *number == 0 { first } else { others }), "ring {number}");
+    }
     let ended: Vec<String> = image.of_kind(THREAD_END).map(Event::text).collect();
     assert!(ended.len() >= 600 && ended.iter().all(|n| n == "short one"), "{} threads ended", ended.len());
     // sorted by time, every address is allocated and freed in turn

@@ -53,7 +53,7 @@ pub struct Args {
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
-    /// Size of each thread's ring: a power of two from 64K to 1G
+    /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has twice as much, without call stacks four times
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = ring_size)]
     ring_size: u32,
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)

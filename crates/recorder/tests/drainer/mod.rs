@@ -82,6 +82,8 @@ pub struct Image {
     /// As they were defined, in the order of emptying; events name them by their place here.
     pub nodes: Vec<Node>,
     pub rings: u32,
+    /// Bytes of each ring's data, by its number.
+    pub ring_bytes: HashMap<u32, u64>,
     /// In the order in which the rings were emptied; per thread in order.
     pub events: Vec<Event>,
     pub event_count: u64,
@@ -120,6 +122,8 @@ impl Image {
 pub struct Options {
     pub stack_depth: u32,
     pub ring_bytes: u32,
+    /// Of each process's first ring; the same where it is not said.
+    pub first_ring_bytes: Option<u32>,
     pub mark_signal: u32,
     /// Keep the events, or only count them.
     pub keep: bool,
@@ -127,7 +131,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { stack_depth: 64, ring_bytes: 512 << 10, mark_signal: 0, keep: true }
+        Options { stack_depth: 64, ring_bytes: 512 << 10, first_ring_bytes: None, mark_signal: 0, keep: true }
     }
 }
 
@@ -212,6 +216,7 @@ impl Drainer {
             state: CONTROL_RECORDING.into(),
             stack_depth: options.stack_depth,
             ring_bytes: options.ring_bytes,
+            first_ring_bytes: options.first_ring_bytes.unwrap_or(options.ring_bytes),
             nested_bytes: (options.ring_bytes / 4).max(16 << 10),
             mark_signal: options.mark_signal,
             drainer_pid: std::process::id(),
@@ -347,6 +352,7 @@ fn empty(ring: &mut Ring, image: &mut Image, keep: bool) -> bool {
         (&header.head.words, &header.tail.words, header.data_offset, header.data_bytes),
         (&header.nested_head.words, &header.nested_tail.words, header.nested_offset, header.nested_bytes),
     ];
+    image.ring_bytes.insert(header.number, header.data_bytes);
     let mut any = false;
     for (nested, (head, tail, offset, bytes)) in parts.into_iter().enumerate() {
         let (until, mut at) = (head.load(Acquire), tail.load(Relaxed));
