@@ -2,6 +2,7 @@
 
 use crate::clock::Moment;
 use crate::error::RecordError;
+use crate::ring;
 use heaplab_recorder::layout::{self, Control};
 use memmap2::MmapRaw;
 use std::fs::File;
@@ -26,6 +27,17 @@ pub struct Settings {
     pub nested_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
+}
+
+/// What a process's first ring has of the bytes of the others, without call stacks and with them.
+const FIRST_RING: (u32, u32) = (4, 2);
+
+/// Bytes of each process's first ring where the others have `ring_bytes`: the thread that has it does most in most programs, and the more a ring
+/// holds the less its two ends meet in the same cache lines. With call stacks the same thread keeps much of them, and the ring gets what is left of
+/// the memory that a recorder may take.
+pub fn first_ring_bytes(ring_bytes: u32, stack_depth: u32) -> u32 {
+    let times = if stack_depth == 0 { FIRST_RING.0 } else { FIRST_RING.1 };
+    ring_bytes.saturating_mul(times).min(ring::DATA_BYTES_MAX as u32)
 }
 
 /// The drainer's control page; the lock is held until it is dropped.
@@ -211,6 +223,13 @@ impl ControlFacts {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_rings_are_larger_and_no_larger_than_what_is_read() {
+        let of = |ring_bytes| [0, 1, 64].map(|depth| first_ring_bytes(ring_bytes, depth));
+        assert_eq!(of(512 << 10), [2 << 20, 1 << 20, 1 << 20]);
+        assert_eq!((of(512 << 20), of(1 << 30)), ([1 << 30; 3], [1 << 30; 3]));
+    }
 
     #[test]
     fn a_page_is_written_locked_and_read_back() {

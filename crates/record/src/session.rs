@@ -16,7 +16,7 @@ use crate::spool::note::{How, Note};
 use crate::spool::reader::Index;
 use crate::spool::writer::SpoolWriter;
 use crate::unrecorded::{Unrecorded, Watch};
-use crate::{discover, execs, preload, proc_fs, ring, spawn, unrecorded};
+use crate::{discover, execs, preload, proc_fs, spawn, unrecorded};
 use heaplab_recorder::{SPOOL_VARIABLE, layout};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -30,8 +30,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Bytes that must be free where the spool will lie.
 const FREE_BYTES_MIN: u64 = 64 << 20;
-/// What a process's first ring has of [`Options::ring_bytes`], without call stacks and with them.
-const FIRST_RING: (u32, u32) = (4, 2);
 /// Shortest and longest time between two looks at the rings.
 const TURN: (Duration, Duration) = (Duration::from_micros(500), Duration::from_millis(5));
 /// Time between two lookings for ends, new files and clock readings.
@@ -50,7 +48,7 @@ pub struct Options {
     pub spool: PathBuf,
     /// Innermost frames of each stack; 0: none.
     pub stack_depth: u32,
-    /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has twice as many, without call stacks four times.
+    /// Bytes of a thread's ring: a power of two, at least 64 KiB. A process's first thread has more ([`control::first_ring_bytes`]).
     pub ring_bytes: u32,
     /// A signal that sets a mark; 0: none.
     pub mark_signal: u32,
@@ -150,13 +148,6 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     Ok(session.run(child, progress))
 }
 
-/// Of each process's first ring: the thread that has it does most in most programs, and the more a ring holds the less its two ends meet in the
-/// same cache lines. With call stacks the same thread keeps much of them, and the ring gets what is left of the memory that a recorder may take.
-fn first_ring_bytes(options: &Options) -> u32 {
-    let times = if options.stack_depth == 0 { FIRST_RING.0 } else { FIRST_RING.1 };
-    options.ring_bytes.saturating_mul(times).min(ring::DATA_BYTES_MAX as u32)
-}
-
 fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Session<'a>, Child), RecordError> {
     let spool = fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
     let events = spool.join(EVENTS_FILE);
@@ -165,7 +156,7 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
     let settings = Settings {
         stack_depth: options.stack_depth,
         ring_bytes: options.ring_bytes,
-        first_ring_bytes: first_ring_bytes(options),
+        first_ring_bytes: control::first_ring_bytes(options.ring_bytes, options.stack_depth),
         // A page at least, which is 64 KiB on some kernels for aarch64.
         nested_bytes: (options.ring_bytes / 16).max(16 * 1024).max(rustix::param::page_size() as u32),
         mark_signal: options.mark_signal,

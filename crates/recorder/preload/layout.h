@@ -1,5 +1,6 @@
 /* What the recorded program and the drainer share: files in the spool folder, mapped by both, in the machine's own byte
- * order. `src/layout.rs` mirrors this file; a test compares the two. Changing either means a new HL_VERSION.
+ * order. `src/layout.rs` mirrors this file; a test compares the two. Where the files of one build could be read wrongly by another
+ * it means a new HL_VERSION; a recorder and its control page are always of one build.
  *
  * Files (HEAPLAB_SPOOL names the folder, absolute):
  *   control          struct hl_control. Made by the drainer before the target starts. The drainer holds a write lock
