@@ -1,49 +1,86 @@
-//! What is said when a file that heaplab has mapped becomes shorter, or its disk has no room for a page of it: the kernel answers the next
-//! read with SIGBUS, of which a shell says "Bus error" and nothing more.
+//! What is said when a mapped file becomes shorter, or its disk has no room for a page of it, while it is read: the kernel answers with
+//! SIGBUS, of which a shell says "Bus error" and nothing more.
 //!
-//! Only for commands that map what others may change: cells of `replay` are told by their signal what befell them.
+//! For commands whose files somebody else writes at the same time: a recording's spool, and snapshots. Cells of `replay` keep the signal,
+//! by which their parent tells what befell them.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::io::IsTerminal;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 
+/// Clears the line of progress that may stand there.
+const CLEAR_LINE: &str = "\r\x1b[2K";
 /// What is read, and what is said of it.
 const MESSAGES: [&str; 2] = [
-    "heaplab: a file of the spool became shorter while it was read, or its disk full:\n\
-     recording ends here, and the program runs on. `heaplab recover SPOOL` finishes\n\
-     what was recorded\n",
-    "heaplab: the snapshot became shorter while it was read, or cannot be read:\n\
-     let who writes it finish, and read it again\n",
+    "heaplab: a mapped file became shorter while it was read, or its disk full: a\n\
+     file of the spool, or of a program that ran. `heaplab recover SPOOL` finishes\n\
+     what was recorded, if the spool's control file is whole\n",
+    "heaplab: the snapshot became shorter while it was read, or cannot be read: let who\n\
+     writes it finish, and read it again\n",
 ];
 
 /// Whose files are mapped.
 #[derive(Clone, Copy, Debug)]
 pub enum Mapped {
-    /// A recording's that goes on.
+    /// A recording's.
     Spool,
     /// A heap snapshot.
     Snapshot,
 }
 
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);
+static CODE: AtomicI32 = AtomicI32::new(1);
+static ON_TERMINAL: AtomicBool = AtomicBool::new(false);
+static SAID: AtomicBool = AtomicBool::new(false);
 
-/// From here on a mapped file that becomes shorter ends heaplab with a sentence on it and exit code 1.
+/// The exit code of a command of which 1 says something else.
+pub fn exits_with(code: u8) {
+    CODE.store(code.into(), Ordering::Relaxed);
+}
+
+/// From here on a mapped file that becomes shorter ends heaplab with a sentence on it. Where SIGBUS is ignored it stays so, as it is
+/// what a recorded program inherits; the kernel ends who reads such a file all the same.
 pub fn is_an_error(mapped: Mapped) {
     CHOSEN.store(mapped as usize, Ordering::Relaxed);
-    let handler: extern "C" fn(libc::c_int) = say;
-    // SAFETY: a sigaction of zeros is a valid one without flags and with an empty mask; `say` has the type that a handler without SA_SIGINFO
-    // must have, and calls only what may be called from one.
+    ON_TERMINAL.store(std::io::stderr().is_terminal(), Ordering::Relaxed);
+    let handler: extern "C" fn(libc::c_int, *const libc::siginfo_t, *const libc::c_void) = say;
+    // SAFETY: a sigaction of zeros is a valid one without flags and with an empty mask, to be read into and to be filled; `say` has the type
+    // that a handler with SA_SIGINFO must have, and calls only what may be called from one.
     unsafe {
+        let mut before: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut before);
+        if before.sa_sigaction == libc::SIG_IGN {
+            return;
+        }
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = handler as usize;
-        action.sa_flags = libc::SA_ONSTACK;
+        action.sa_flags = libc::SA_ONSTACK | libc::SA_SIGINFO;
         libc::sigaction(libc::SIGBUS, &raw const action, std::ptr::null_mut());
     }
 }
 
-extern "C" fn say(_: libc::c_int) {
-    let message = MESSAGES[CHOSEN.load(Ordering::Relaxed)];
-    // SAFETY: write(2) and _exit(2) may be called from a signal handler, and the message is as long as it says.
-    unsafe {
-        libc::write(2, message.as_ptr().cast(), message.len());
-        libc::_exit(1);
+fn print(text: &str) {
+    // SAFETY: write(2) may be called from a signal handler, and the text is as long as it says.
+    unsafe { libc::write(2, text.as_ptr().cast(), text.len()) };
+}
+
+extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const libc::c_void) {
+    // SAFETY: the kernel passes a siginfo to a handler with SA_SIGINFO, which lives while that runs.
+    if unsafe { (*info).si_code } != libc::BUS_ADRERR {
+        // SAFETY: both may be called from a signal handler; what another process sent ends this one as it would have.
+        unsafe {
+            libc::signal(signal, libc::SIG_DFL);
+            libc::raise(signal);
+        }
+        return;
     }
+    while SAID.swap(true, Ordering::Relaxed) {
+        // SAFETY: pause(2) may be called from a signal handler. Another thread says it and ends them all.
+        unsafe { libc::pause() };
+    }
+    if ON_TERMINAL.load(Ordering::Relaxed) {
+        print(CLEAR_LINE);
+    }
+    print(MESSAGES[CHOSEN.load(Ordering::Relaxed)]);
+    // SAFETY: _exit(2) may be called from a signal handler.
+    unsafe { libc::_exit(CODE.load(Ordering::Relaxed)) };
 }

@@ -334,6 +334,22 @@ fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
     record.args(["record", "-o"]).arg(folder.path().join("cut.heaplab")).args(["--", "sh", "-c", r#": > "$0""#]).arg(control);
     let output = record.output().unwrap();
     let said = text(&output.stderr);
-    assert!(said.contains("a file of the spool became shorter") && said.lines().all(|line| line.len() <= 80), "{said}");
+    assert!(said.contains("a mapped file became shorter") && said.lines().all(|line| line.len() <= 80), "{said}");
     assert_eq!(output.status.code(), Some(1));
+}
+
+/// What heaplab does with SIGBUS is none of the program's business: ignored or not, it inherits that.
+#[test]
+fn a_program_inherits_what_becomes_of_sigbus() {
+    const BIT: u64 = 1 << 6;
+    let folder = tempfile::tempdir().unwrap();
+    let ignored = |trap: &str| {
+        let line = format!("trap {trap} BUS; \"$0\" record -q --force -o \"$1\" -- grep SigIgn: /proc/self/status");
+        let mut shell = Command::new("sh");
+        let output = shell.args(["-c", &line, env!("CARGO_BIN_EXE_heaplab")]).arg(folder.path().join("bus.heaplab")).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        let said = text(&output.stdout);
+        u64::from_str_radix(said.trim_start_matches("SigIgn:").trim(), 16).unwrap() & BIT != 0
+    };
+    assert!(ignored("''") && !ignored("-"));
 }

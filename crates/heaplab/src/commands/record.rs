@@ -53,7 +53,7 @@ pub struct Args {
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
-    /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has twice as much, without call stacks four times
+    /// Size of each thread's ring: a power of two from 64K to 1G; a process's first thread has twice as much, without call stacks four times, at most 1G
     #[arg(long, value_name = "BYTES", default_value = "512K", value_parser = ring_size)]
     ring_size: u32,
     /// A signal that names a moment in the program that gets it (a number, or a name such as USR2)
@@ -109,6 +109,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
     output::clear(&output, args.force)?;
+    shrunk::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
         return jvm(&args, output);
     }
@@ -125,7 +126,6 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
     let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
-    shrunk::is_an_error(Mapped::Spool);
     let mut last = session_rate();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! fast                                     every arena
-//! 3k+16k+32k                               every arena: the sizes of its first chunks, the last of them again and again
+//! 3k+16k+32k                               every arena: the sizes of its first chunks; the last again, or more for large arenas
 //! class:768+16k+32k/non-class:3k+16k+32k   by the kind that the recording gives each arena, the others as it says
 //! class:768+16k/standard                   the same, and one for all other arenas
 //! ```
@@ -25,7 +25,7 @@ const NAMED: [(&str, Option<Growth>); 6] = [
 
 /// Most chunk sizes of a sequence.
 const SIZES_MAX: usize = 8;
-/// Sizes that [`Growth::new`] leaves as they are.
+/// Sizes between which [`Growth::new`] takes any, rounded up to an eighth of a power of two.
 const CHUNK_BYTES: std::ops::RangeInclusive<u64> = 128..=1 << 30;
 
 /// How each arena of a workload grows. By default as its recording says.

@@ -21,8 +21,8 @@ pub struct Events {
     needed: Needed,
 }
 
-/// Of the row group being read, rows that are nothing without a value in a column that may be null of others. That of a null is 0, so that a null
-/// among them can only be counted.
+/// Of the row group being read, rows that are nothing without a value in a column that may be null of others. That of a null is 0, so that nulls
+/// among them can only be counted, and one is missed where a row that needs no value has one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Needed {
     object: u64,
