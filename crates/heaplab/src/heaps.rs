@@ -418,11 +418,9 @@ pub struct Standing {
 /// # Errors
 /// The heap cannot say it (which is found before anything runs), or it cannot run the program.
 pub fn stand(heap: &Heap, program: &Program) -> Result<Standing> {
+    suits(heap, program)?;
     let standing = match heap {
-        Heap::Elastic(spec) => {
-            suits(heap, program)?;
-            standing_on(elastic_for(spec, program)?, program)
-        }
+        Heap::Elastic(spec) => standing_on(elastic_for(spec, program)?, program),
         Heap::Metaspace(spec) if spec.generation == Generation::Jdk11 => {
             standing_on(Heap11::new(Options11::from(spec), plan_of(program)), program)
         }

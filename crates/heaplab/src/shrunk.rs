@@ -14,8 +14,8 @@ const MESSAGES: [&str; 2] = [
     "heaplab: a mapped file became shorter while it was read, or its disk full: a\n\
      file of the spool, or of a program that ran. `heaplab recover SPOOL` finishes\n\
      what was recorded, if the spool's control file is whole\n",
-    "heaplab: the snapshot became shorter while it was read, or cannot be read: let who\n\
-     writes it finish, and read it again\n",
+    "heaplab: the snapshot became shorter while it was read, or cannot be read:\n\
+     let who writes it finish, and read it again\n",
 ];
 
 /// Whose files are mapped.
@@ -83,4 +83,16 @@ extern "C" fn say(signal: libc::c_int, info: *const libc::siginfo_t, _: *const l
     print(MESSAGES[CHOSEN.load(Ordering::Relaxed)]);
     // SAFETY: _exit(2) may be called from a signal handler.
     unsafe { libc::_exit(CODE.load(Ordering::Relaxed)) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_said_fits_a_terminal() {
+        for line in MESSAGES.iter().flat_map(|message| message.lines()) {
+            assert!(line.len() <= 80, "{} columns: {line}", line.len());
+        }
+    }
 }
