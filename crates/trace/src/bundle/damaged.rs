@@ -146,41 +146,52 @@ fn events_without_objects_or_sizes_are_not_taken_for_nothing() {
     assert_eq!(without("address").unwrap(), sample().len() as u64);
 }
 
-/// An allocation of 1 byte, with nulls for its object or its size: they are not taken for object 0 or no bytes.
+/// Two blocks of 1 byte, of which one is freed, with a null for the second's object or size: it is not taken for object 0 or no bytes, also
+/// where another row has a value that it does not need.
 #[test]
 fn a_null_where_a_value_is_needed_is_said() {
     use crate::parquet::encode::Present;
     use crate::parquet::schema::Kind;
     use crate::parquet::write::FileWriter;
+    const ROWS: usize = 3;
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.heaplab");
     let mut writer = BundleWriter::create(&path).unwrap();
-    writer.push(&Event { size: 1, ..Event::default() }).unwrap();
+    let block = |op, object| Event { op, object, size: u64::from(op == Op::Alloc), ..Event::default() };
+    for event in [block(Op::Alloc, 0), block(Op::Alloc, 1), block(Op::Free, 0)] {
+        writer.push(&event).unwrap();
+    }
     writer.finish(&tables(), Meta::default()).unwrap();
-    let read_without = |null: &str| {
+    let read_with = |sizes: Present, objects: Present| {
         let mut file = FileWriter::new(Vec::new(), &COLUMNS).unwrap();
-        file.page(1, |index, column, squeeze| match (COLUMNS[index].name, COLUMNS[index].kind) {
-            (name, _) if name == null => column.nulls(1, squeeze),
-            ("op", _) => column.named(&OPS, std::iter::once(0), Present::All, 1, squeeze),
-            ("family", _) => column.named(&FAMILIES, std::iter::once(0), Present::All, 1, squeeze),
-            ("size", _) => column.constant(1, 1, squeeze),
-            ("object", _) => column.constant(0, 1, squeeze),
-            (_, Kind::Bool) => column.same_boolean(false, 1, squeeze),
-            _ if COLUMNS[index].optional => column.nulls(1, squeeze),
-            _ => column.constant(0, 1, squeeze),
+        let count = |present: &Present| match present {
+            Present::All => ROWS,
+            Present::None => 0,
+            Present::Bits(bits) => bits[0].count_ones() as usize,
+        };
+        file.page(ROWS, |index, column, squeeze| match (COLUMNS[index].name, COLUMNS[index].kind) {
+            ("op", _) => column.named(&OPS, [0, 0, 1].into_iter(), Present::All, ROWS, squeeze),
+            ("family", _) => column.named(&FAMILIES, [0; ROWS].into_iter(), Present::All, ROWS, squeeze),
+            ("size", _) => column.integers(&[1; ROWS][..count(&sizes)], sizes, ROWS, squeeze),
+            ("object", _) if objects == Present::All => column.integers(&[0, 1, 0], objects, ROWS, squeeze),
+            ("object", _) => column.integers(&[0; ROWS][..count(&objects)], objects, ROWS, squeeze),
+            (_, Kind::Bool) => column.same_boolean(false, ROWS, squeeze),
+            _ if COLUMNS[index].optional => column.nulls(ROWS, squeeze),
+            _ => column.constant(0, ROWS, squeeze),
         })
         .unwrap();
         fs::write(path.join(EVENTS_FILE), file.finish(&[]).unwrap().0).unwrap();
-        read(&path)
+        read(&path).map_err(|error| error.to_string())
     };
-    assert_eq!(read_without("").unwrap(), 1);
-    for name in ["object", "size"] {
-        let error = read_without(name).unwrap_err().to_string();
-        let said = format!(
-            "events.parquet: row group 0, column {name}: expected values in the 1 rows that need one, found values in 0, the others are null"
-        );
-        assert!(error.ends_with(&said), "{error}");
-    }
+    assert_eq!(read_with(Present::Bits(&[0b011]), Present::All), Ok(ROWS as u64));
+    let fails = |sizes, objects, said: &str| {
+        let error = read_with(sizes, objects).unwrap_err();
+        assert!(error.ends_with(&format!("events.parquet: {said}, found null")), "{error}");
+    };
+    fails(Present::None, Present::All, "row 0, column size: expected a value, which this alloc needs");
+    fails(Present::Bits(&[0b101]), Present::All, "row 1, column size: expected a value, which this alloc needs");
+    fails(Present::Bits(&[0b011]), Present::None, "row 0, column object: expected a value, which this alloc needs");
+    fails(Present::Bits(&[0b011]), Present::Bits(&[0b011]), "row 2, column object: expected a value, which this free needs");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use super::columns::{COLUMNS, FAMILIES, OPS, ORIGINS};
 use super::{Bundle, Selection};
-use crate::parquet::read::{ColumnReader, FileReader, Stretch};
+use crate::parquet::read::{ColumnReader, FileReader, Present, Stretch};
 use crate::tables::Tables;
 use crate::{Event, EventSource, Family, Flags, Op, Origin, TraceError};
 
@@ -18,24 +18,6 @@ pub struct Events {
     next_group: usize,
     limits: Limits,
     row: u64,
-    needed: Needed,
-}
-
-/// Of the row group being read, rows that are nothing without a value in a column that may be null of others. That of a null is 0, so that nulls
-/// among them can only be counted, and one is missed where a row that needs no value has one.
-#[derive(Clone, Copy, Debug, Default)]
-struct Needed {
-    object: u64,
-    size: u64,
-}
-
-impl Needed {
-    fn count(&mut self, batch: &[Event]) {
-        for event in batch {
-            self.object += u64::from(is_about_object(event));
-            self.size += u64::from(matches!(event.op, Op::Alloc | Op::Realloc));
-        }
-    }
 }
 
 /// Row counts of the tables: what a reference must stay under.
@@ -93,7 +75,7 @@ impl Events {
             columns.push((index, reader));
         }
         let limits = Limits::of(&bundle.tables, bundle.meta.objects);
-        Ok(Events { file, selection, columns, next_group: 0, limits, row: 0, needed: Needed::default() })
+        Ok(Events { file, selection, columns, next_group: 0, limits, row: 0 })
     }
 
     /// Rows of the next batch; 0 at the end.
@@ -106,7 +88,6 @@ impl Events {
             if rows > 0 {
                 return Ok(rows);
             }
-            self.end_group()?;
             if self.next_group == self.file.footer().groups.len() {
                 return Ok(0);
             }
@@ -117,17 +98,26 @@ impl Events {
         }
     }
 
-    /// Whether what a row group's rows need was there.
-    fn end_group(&mut self) -> Result<(), TraceError> {
-        let needed = std::mem::take(&mut self.needed);
-        for (name, needed) in [("object", needed.object), ("size", needed.size)] {
-            let there = self.columns.iter().find(|(index, _)| COLUMNS[*index].name == name).map_or(0, |(_, reader)| reader.values_so_far());
-            if there < needed {
+    /// Whether every event of the rows just taken has what it is nothing without. A null reads as 0, which may be an object or a size.
+    fn check_present(&self, batch: &[Event]) -> Result<(), TraceError> {
+        for (index, column) in &self.columns {
+            let needs: fn(&Event) -> bool = match COLUMNS[*index].name {
+                "object" => is_about_object,
+                "size" => has_size,
+                _ => continue,
+            };
+            let without = match column.present() {
+                Present::All => None,
+                Present::None => batch.iter().position(needs),
+                Present::Levels(levels) => batch.iter().zip(levels).position(|(event, level)| (*level == 0) & needs(event)),
+            };
+            if let Some(at) = without {
+                let name = COLUMNS[*index].name;
                 return Err(TraceError::Malformed {
                     path: self.file.path().into(),
-                    place: format!("row group {}, column {name}", self.next_group.saturating_sub(1)),
-                    expected: format!("values in the {needed} rows that need one"),
-                    found: format!("values in {there}, the others are null"),
+                    place: format!("row {}, column {name}", self.row + at as u64),
+                    expected: format!("a value, which this {} needs", OPS[batch[at].op as usize]),
+                    found: "null".into(),
                 });
             }
         }
@@ -150,8 +140,8 @@ impl EventSource for Events {
             let stretches: Vec<(usize, Stretch)> = self.columns.iter_mut().map(|(index, column)| (*index, column.take(rows))).collect();
             fill(batch, rows, &stretches, &self.limits)
                 .map_err(|(column, expected, found)| malformed(&self.file, self.row, column, expected, found))?;
+            self.check_present(batch)?;
             self.row += rows as u64;
-            self.needed.count(batch);
             if let Some(process) = self.selection.process {
                 batch.retain(|event| event.process == process);
             }
@@ -215,6 +205,10 @@ fn is_about_object(event: &Event) -> bool {
         Op::Free | Op::Realloc | Op::UsableSizeRead | Op::Promote | Op::Reference => true,
         _ => false,
     }
+}
+
+fn has_size(event: &Event) -> bool {
+    matches!(event.op, Op::Alloc | Op::Realloc)
 }
 
 /// Operations on rows of a table carry the row as their object.

@@ -97,6 +97,17 @@ pub enum Stretch<'a> {
     Values(&'a [u64]),
 }
 
+/// Which of some rows have a value.
+#[derive(Clone, Copy, Debug)]
+pub enum Present<'a> {
+    /// All.
+    All,
+    /// None.
+    None,
+    /// Those whose level is 1.
+    Levels(&'a [u8]),
+}
+
 /// Reads the pages of one column in order.
 ///
 /// Texts become indices into [`ColumnReader::texts`], or what [`ColumnReader::naming`] makes of them.
@@ -111,7 +122,6 @@ pub struct ColumnReader {
     chunk: Vec<u8>,
     at: usize,
     group_rows_left: usize,
-    group_values: u64,
     dictionary: Vec<u64>,
     texts: Vec<String>,
     page: Page,
@@ -146,6 +156,10 @@ struct Page {
     constant: Option<u64>,
     /// Some rows are null, as `levels` says.
     sparse: bool,
+    /// All rows are null.
+    void: bool,
+    /// Rows given last.
+    taken: usize,
     /// `indices` into the dictionary are the values, not `values`.
     coded: bool,
 }
@@ -171,7 +185,6 @@ impl ColumnReader {
             chunk: Vec::new(),
             at: 0,
             group_rows_left: 0,
-            group_values: 0,
             dictionary: Vec::new(),
             texts: Vec::new(),
             page: Page::default(),
@@ -201,11 +214,6 @@ impl ColumnReader {
         &self.texts
     }
 
-    /// Values that are not null, of the pages read so far of the row group.
-    pub fn values_so_far(&self) -> u64 {
-        self.group_values
-    }
-
     /// Rows that the next stretch may have at most; 0: the end of the row group was reached.
     pub fn rows_ready(&mut self, file: &FileReader) -> Result<usize, TraceError> {
         while self.page.rows == 0 {
@@ -225,6 +233,7 @@ impl ColumnReader {
         let page = &mut self.page;
         debug_assert!(rows <= page.rows);
         page.rows -= rows;
+        page.taken = rows;
         if let Some(value) = page.constant {
             return Stretch::Constant(value);
         }
@@ -244,6 +253,16 @@ impl ColumnReader {
         Stretch::Values(&self.out)
     }
 
+    /// Which of the rows taken last have a value.
+    pub fn present(&self) -> Present<'_> {
+        let Page { void, sparse, at, taken, .. } = self.page;
+        match (void, sparse) {
+            (true, _) => Present::None,
+            (false, false) => Present::All,
+            (false, true) => Present::Levels(&self.levels[at - taken..at]),
+        }
+    }
+
     /// Reads the chunk of row group `group`.
     pub fn open_group(&mut self, file: &FileReader, group: usize) -> Result<(), TraceError> {
         self.next_group = group;
@@ -261,7 +280,6 @@ impl ColumnReader {
         file.file.read_exact_at(&mut self.chunk, chunk.offset).map_err(TraceError::io(&file.path, "read"))?;
         self.at = 0;
         self.group_rows_left = chunk.rows as usize;
-        self.group_values = 0;
         self.page = Page::default();
         self.dictionary.clear();
         self.texts.clear();
@@ -349,7 +367,7 @@ impl ColumnReader {
             Runs::Constant(_) => rows,
             Runs::Mixed => self.levels.iter().map(|level| usize::from(*level)).sum(),
         };
-        let mut page = Page { rows, sparse: present == Runs::Mixed && values > 0, ..Page::default() };
+        let mut page = Page { rows, sparse: present == Runs::Mixed && values > 0, void: values == 0, ..Page::default() };
         page.constant = if values == 0 { Some(self.null) } else { self.page_values(plain, values, header.encoding)? };
         page.coded = header.encoding != DELTA && self.column.kind != Kind::Bool;
         if page.sparse {
@@ -363,7 +381,6 @@ impl ColumnReader {
             self.indices.push(0);
         }
         self.group_rows_left -= rows;
-        self.group_values += values as u64;
         self.page = page;
         Ok(())
     }
