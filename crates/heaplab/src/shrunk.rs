@@ -1,8 +1,8 @@
 //! What is said when a mapped file becomes shorter, or its disk has no room for a page of it, while it is read: the kernel answers with
 //! SIGBUS, of which a shell says "Bus error" and nothing more.
 //!
-//! For commands whose files somebody else writes at the same time: a recording's spool, and snapshots. Cells of `replay` keep the signal,
-//! by which their parent tells what befell them.
+//! For commands whose files somebody else may write at the same time: a recording's spool, snapshots, programs and their debug files, compiled
+//! workloads. Cells of `replay` keep the signal, by which their parent tells what befell them.
 
 use std::io::IsTerminal;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
@@ -10,12 +10,18 @@ use std::sync::atomic::{AtomicBool, AtomicI32, AtomicUsize, Ordering};
 /// Clears the line of progress that may stand there.
 const CLEAR_LINE: &str = "\r\x1b[2K";
 /// What is read, and what is said of it.
-const MESSAGES: [&str; 2] = [
+const MESSAGES: [&str; 4] = [
     "heaplab: a mapped file became shorter while it was read, or its disk full: a\n\
      file of the spool, or of a program that ran. `heaplab recover SPOOL` finishes\n\
      what was recorded, if the spool's control file is whole\n",
     "heaplab: the snapshot became shorter while it was read, or cannot be read:\n\
      let who writes it finish, and read it again\n",
+    "heaplab: a program, a library or its debug file became shorter while it was\n\
+     read, or cannot be read: the bundle is as it was. Once the files are whole,\n\
+     symbolize it again\n",
+    "heaplab: the workload as it was compiled for replay became shorter while it was\n\
+     read, or cannot be read. Remove it (replay-*.program, in the bundle or the\n\
+     system's folder of temporary files) and run this again\n",
 ];
 
 /// Whose files are mapped.
@@ -25,6 +31,10 @@ pub enum Mapped {
     Spool,
     /// A heap snapshot.
     Snapshot,
+    /// Programs, libraries and debug files, of a finished recording.
+    Modules,
+    /// A compiled workload.
+    Program,
 }
 
 static CHOSEN: AtomicUsize = AtomicUsize::new(0);

@@ -336,6 +336,12 @@ fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
     let said = text(&output.stderr);
     assert!(said.contains("a mapped file became shorter") && said.lines().all(|line| line.len() <= 80), "{said}");
     assert_eq!(output.status.code(), Some(1));
+    let recovered = heaplab().arg("recover").arg(folder.path().join("cut.heaplab.spool")).output().unwrap();
+    let said = text(&recovered.stderr);
+    assert!(
+        recovered.status.code() == Some(1) && said.contains("is no spool of a recording") && !said.contains("heaplab recover"),
+        "{said}"
+    );
 }
 
 /// What heaplab does with SIGBUS is none of the program's business: ignored or not, it inherits that.

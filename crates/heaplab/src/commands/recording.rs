@@ -4,7 +4,7 @@ use crate::quote::quoted;
 use anyhow::Result;
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
-use heaplab_record::{output, session::Recorded};
+use heaplab_record::{RecordError, output, session::Recorded};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};
 use std::os::unix::{ffi::OsStrExt, process::ExitStatusExt};
@@ -61,8 +61,12 @@ pub fn finish(finishing: &Finishing) -> Result<Finished> {
     Ok(finished)
 }
 
-/// The error of finishing, with what became of the recording and what to do: nothing of it is lost.
+/// The error of finishing, with what became of the recording and what to do: nothing of it is lost. A spool that is damaged cannot be
+/// finished, now or later, which its own error says.
 fn unfinished(error: anyhow::Error, finishing: &Finishing) -> anyhow::Error {
+    if let Some(RecordError::NotASpool { .. }) = error.downcast_ref() {
+        return error;
+    }
     let (spool, output) = (quoted(&finishing.spool), finishing.output.display());
     let full = [ErrorKind::StorageFull, ErrorKind::QuotaExceeded, ErrorKind::FileTooLarge];
     let is_full =

@@ -3,6 +3,7 @@
 mod show;
 
 use crate::output::Misasked;
+use crate::shrunk::{self, Mapped};
 use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::plan::passes_for;
@@ -113,6 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         heaps::load(library)?;
         return Ok(ExitCode::SUCCESS);
     }
+    shrunk::is_an_error(Mapped::Program);
     let specs = heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}")))?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
     let bundle = choose::open(path)?;
