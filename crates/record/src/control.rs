@@ -169,6 +169,9 @@ pub struct Refused {
 impl Refused {
     /// Why the last one was refused: what follows "process N".
     pub fn reason(&self) -> String {
+        if self.step == layout::STEP_SANDBOX {
+            return String::from("had locked itself up (seccomp): its children cannot be recorded");
+        }
         let step = match self.step {
             layout::STEP_PROCESS_FILE => "its file in the spool",
             layout::STEP_RING_FILE => "a ring's file in the spool",

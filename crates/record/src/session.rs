@@ -401,6 +401,7 @@ impl Session<'_> {
             let why = match reason {
                 layout::CUT_NO_SPACE => "no space was left for it",
                 layout::CUT_UNREAD => "heaplab cannot read a file of it",
+                layout::CUT_TIMELESS => "it has locked itself up (seccomp's strict mode, or PR_SET_TSC)",
                 // What heaplab asked for is told above.
                 _ => continue,
             };

@@ -49,10 +49,12 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 /* syscall(): a jump that leaves all registers and the stack as they are, because the kernel returns twice from some calls (a child of
  * vfork on its parent's stack, one of clone on a new one) and takes what it likes of six arguments. */
 #define NUMBER_TEXT(number) #number
-#define SYSCALL_ENTRY(execve, execveat)                                                                                           \
-    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, @function\nsyscall:\n.cfi_startproc\nendbr64\n"                      \
-            "cmpq $" NUMBER_TEXT(execve) ", %rdi\nje syscall_that_starts\n"                                                        \
-            "cmpq $" NUMBER_TEXT(execveat) ", %rdi\nje syscall_that_starts\n"                                                      \
+#define SYSCALL_ENTRY(execve, execveat, seccomp, prctl)                                                                           \
+    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, @function\nsyscall:\n.cfi_startproc\nendbr64\n"                    \
+            "cmpq $" NUMBER_TEXT(execve) ", %rdi\nje syscall_that_matters\n"                                                      \
+            "cmpq $" NUMBER_TEXT(execveat) ", %rdi\nje syscall_that_matters\n"                                                    \
+            "cmpq $" NUMBER_TEXT(seccomp) ", %rdi\nje syscall_that_matters\n"                                                     \
+            "cmpq $" NUMBER_TEXT(prctl) ", %rdi\nje syscall_that_matters\n"                                                       \
             "movq next_syscall(%rip), %rax\ntestq %rax, %rax\njz syscall_at_first\njmp *%rax\n.cfi_endproc\n.size syscall, . - syscall")
 
 #elif defined(__aarch64__)
@@ -95,11 +97,13 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 
 /* As above. */
 #define NUMBER_TEXT(number) #number
-#define SYSCALL_ENTRY(execve, execveat)                                                                                           \
-    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, %function\nsyscall:\n.cfi_startproc\nhint #34\n"                     \
-            "cmp x0, #" NUMBER_TEXT(execve) "\nb.eq syscall_that_starts\n"                                                         \
-            "cmp x0, #" NUMBER_TEXT(execveat) "\nb.eq syscall_that_starts\n"                                                       \
-            "adrp x16, next_syscall\nldr x16, [x16, #:lo12:next_syscall]\ncbz x16, syscall_at_first\nbr x16\n"                     \
+#define SYSCALL_ENTRY(execve, execveat, seccomp, prctl)                                                                           \
+    __asm__(".text\n.p2align 4\n.globl syscall\n.type syscall, %function\nsyscall:\n.cfi_startproc\nhint #34\n"                   \
+            "cmp x0, #" NUMBER_TEXT(execve) "\nb.eq syscall_that_matters\n"                                                       \
+            "cmp x0, #" NUMBER_TEXT(execveat) "\nb.eq syscall_that_matters\n"                                                     \
+            "cmp x0, #" NUMBER_TEXT(seccomp) "\nb.eq syscall_that_matters\n"                                                      \
+            "cmp x0, #" NUMBER_TEXT(prctl) "\nb.eq syscall_that_matters\n"                                                        \
+            "adrp x16, next_syscall\nldr x16, [x16, #:lo12:next_syscall]\ncbz x16, syscall_at_first\nbr x16\n"                    \
             ".cfi_endproc\n.size syscall, . - syscall")
 
 #else

@@ -72,7 +72,7 @@ static void append_exec_line(const char *line, size_t bytes)
     long end = failed(result) || limit.now == UINT64_MAX ? 0 : sys(SYS_lseek, fd, 0, SEEK_END, 0, 0, 0);
     if (!failed(end) && !failed(result) && (uint64_t)end + (64u << 10) < limit.now)
         sys(SYS_write, fd, (long)line, (long)bytes, 0, 0, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
 }
 
 /* "KIND COUNTER PID": what every line begins with. */
@@ -214,7 +214,7 @@ static uint64_t noted_exec(int at, const char *path, char *const *environment, b
     char found[EXEC_PATH_BYTES];
     __asm__("" : "+r"(path)); /* the compiler takes it for certain that nobody passes NULL */
     uintptr_t page = 0;
-    if (load_acquire(&recorder.ready) != 1 || !is_readable_text(path, &page))
+    if (load_acquire(&recorder.ready) != 1 || recorder.sandboxed || !is_readable_text(path, &page))
         return 0;
     if (search && !(path = searched(path, found)))
         return 0;
@@ -326,7 +326,7 @@ EXPORT int execle(const char *path, const char *first, ...)
 static void note_spawned(int result, uint64_t when, pid_t child, const char *path, char *const *environment, bool search)
 {
     char found[EXEC_PATH_BYTES];
-    if (result || load_acquire(&recorder.ready) != 1)
+    if (result || load_acquire(&recorder.ready) != 1 || recorder.sandboxed)
         return;
     if (search && !(path = searched(path, found)))
         return;
@@ -337,7 +337,7 @@ EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_acti
                        char *const *arguments, char *const *environment)
 {
     NEXT_STARTER(posix_spawn, ENOSYS);
-    uint64_t when = counter();
+    uint64_t when = counter_or_0();
     pid_t child;
     int result = starters.posix_spawn(&child, path, actions, attributes, arguments, environment);
     note_spawned(result, when, child, path, environment, false);
@@ -350,7 +350,7 @@ EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_act
                         char *const *arguments, char *const *environment)
 {
     NEXT_STARTER(posix_spawnp, ENOSYS);
-    uint64_t when = counter();
+    uint64_t when = counter_or_0();
     pid_t child;
     int result = starters.posix_spawnp(&child, file, actions, attributes, arguments, environment);
     note_spawned(result, when, child, file, environment, true);
@@ -368,7 +368,7 @@ static uint64_t process_of_descriptor(int descriptor)
     if (failed(fd))
         return 0;
     long got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     text[failed(got) ? 0 : got] = 0;
     const char *digit = strstr(text, "\nPid:\t");
     uint64_t pid = 0;
@@ -397,7 +397,7 @@ int heaplab_pidfd_spawn(int *descriptor, const char *path, const posix_spawn_fil
 {
     if (!starters.pidfd_spawn)
         return ENOSYS;
-    uint64_t when = counter();
+    uint64_t when = counter_or_0();
     int result = starters.pidfd_spawn(descriptor, path, actions, attributes, arguments, environment);
     note_spawned_by_descriptor(result, when, descriptor, path, environment, false);
     return result;
@@ -408,7 +408,7 @@ int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_fi
 {
     if (!starters.pidfd_spawnp)
         return ENOSYS;
-    uint64_t when = counter();
+    uint64_t when = counter_or_0();
     int result = starters.pidfd_spawnp(descriptor, file, actions, attributes, arguments, environment);
     note_spawned_by_descriptor(result, when, descriptor, file, environment, true);
     return result;
@@ -417,7 +417,7 @@ int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_fi
 /* The shell that the C library is about to start as a child of this process: when that is, 0 where nothing is noted. */
 static uint64_t noted_shell(void)
 {
-    if (load_acquire(&recorder.ready) != 1)
+    if (load_acquire(&recorder.ready) != 1 || recorder.sandboxed)
         return 0;
     uint64_t when = counter();
     note_exec(CHILD_LINE, when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), AT_FDCWD, SHELL, environ);
@@ -448,11 +448,18 @@ EXPORT FILE *popen(const char *command, const char *type)
     return stream;
 }
 
-/* What syscall() is called for with a number that starts a program, by a jump from its entry. */
-static __attribute__((used)) long syscall_that_starts(long number, long a, long b, long c, long d, long e, long f)
+/* What syscall() is called for with a number that starts a program or may lock it up, by a jump from its entry. */
+static __attribute__((used)) long syscall_that_matters(long number, long a, long b, long c, long d, long e, long f)
 {
     if (!next_syscall)
         next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+    struct sandbox wanted = sandbox_of_syscall(number, a, b);
+    if (wanted.is_one) {
+        struct unlocked before = enter_sandbox(wanted.timeless);
+        return entered_sandbox(next_syscall(number, a, b, c, d, e, f), before);
+    }
+    if (number != SYS_execve && number != SYS_execveat)
+        return next_syscall(number, a, b, c, d, e, f);
     uint64_t when = number == SYS_execve ? noted_exec(AT_FDCWD, (const char *)a, (char *const *)c, false)
                                          : noted_exec((int)a, (const char *)b, (char *const *)d, false);
     long result = next_syscall(number, a, b, c, d, e, f);
@@ -467,4 +474,4 @@ static __attribute__((used)) long syscall_at_first(long number, long a, long b, 
     return next_syscall(number, a, b, c, d, e, f);
 }
 
-SYSCALL_ENTRY(SYS_execve, SYS_execveat);
+SYSCALL_ENTRY(SYS_execve, SYS_execveat, SYS_seccomp, SYS_prctl);

@@ -349,7 +349,7 @@ EXPORT void *realloc(void *old, size_t size)
         record_allocation(at, block, size, 0);
         return block;
     }
-    uint64_t before = counter();
+    uint64_t before = counter_or_0();
     void *block = CALL_NEXT(at, next.realloc(old, size));
     return reallocated(at, before, old, block, size, false);
 }
@@ -366,7 +366,7 @@ EXPORT void *reallocarray(void *old, size_t count, size_t size)
         record_allocation(at, block, bytes, 0);
         return block;
     }
-    uint64_t before = counter();
+    uint64_t before = counter_or_0();
     void *block;
     if (next.reallocarray)
         block = CALL_NEXT(at, next.reallocarray(old, count, size));

@@ -98,6 +98,7 @@ struct hl_control {
 #define HL_STEP_PROCESS_FILE 1u
 #define HL_STEP_RING_FILE 3u
 #define HL_STEP_MAP 4u
+#define HL_STEP_SANDBOX 5u /* of a child; refused_pid is its parent, which is in a sandbox (sandbox.c) */
 
 /* hl_process.began */
 #define HL_BEGAN_STARTED 1u /* the first image of its process (also after vfork or posix_spawn: see ppid) */
@@ -113,6 +114,7 @@ struct hl_control {
 #define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
 #define HL_CUT_NO_SPACE 3u /* a ring's file, of which the beginning only has memory, could not have more: the disk is full */
 #define HL_CUT_UNREAD 4u /* PID-SEQ.unread is there */
+#define HL_CUT_TIMELESS 5u /* the program has forbidden itself to read the counter (sandbox.c) */
 
 /* hl_process.architecture */
 #define HL_X86_64 1u
@@ -126,6 +128,7 @@ struct hl_control {
 #define HL_LOST_STACK_BOUNDS 5u   /* stacks cut short: the memory the stack lies in could not be told */
 #define HL_LOST_MARK_LONG 6u      /* marks whose name was cut at HL_MARK_BYTES_MAX */
 #define HL_LOST_NESTED_STACK 7u   /* stacks of events in the nested ring: the events are there without */
+#define HL_LOST_IN_SANDBOX 8u     /* events: of threads that began in a sandbox (sandbox.c), where no ring can be made */
 #define HL_LOST_REASONS 16u
 
 /* hl_ring.state */

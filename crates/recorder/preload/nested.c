@@ -111,7 +111,7 @@ static uint64_t *enter_nested_with_stack(uint64_t words, struct registers at, ui
         to = enter_nested(words + 3 * (most + 1));
     if (!to) {
         to = enter_nested(words);
-        *stamp = counter();
+        *stamp = to ? counter() : 0;
         if (to && wanted)
             lose(HL_LOST_NESTED_STACK);
         return to;

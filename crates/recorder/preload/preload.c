@@ -25,6 +25,7 @@
 #include "stacks.c"
 #include "ring.c"
 #include "threads.c"
+#include "sandbox.c"
 #include "enter.c"
 #include "nested.c"
 #include "hooks.c"

@@ -17,7 +17,7 @@ static void refuse(uint32_t step, long error)
     struct hl_control *control = recorder.control;
     if (!control)
         return;
-    store_relaxed(&control->refused_pid, (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
+    store_relaxed(&control->refused_pid, step == HL_STEP_SANDBOX ? recorder.pid : (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
     store_relaxed(&control->refused_errno, (uint32_t)-error);
     store_relaxed(&control->refused_step, step);
     __atomic_fetch_add(&control->refused, 1, __ATOMIC_RELEASE);
@@ -91,7 +91,7 @@ static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t 
         if (failed(result))
             sys(SYS_munmap, map, (long)bytes, 0, 0, 0, 0);
     }
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     *error = result;
     return failed(result) ? NULL : (uint8_t *)map;
 }
@@ -121,7 +121,7 @@ static struct birth find_birth(void)
     long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/stat", O_RDONLY | O_CLOEXEC, 0, 0, 0), got = fd;
     if (!failed(fd)) {
         got = sys(SYS_read, fd, (long)text, sizeof text - 1, 0, 0, 0);
-        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+        sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     }
     if (failed(got))
         return (struct birth){(uint64_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0), 0};
@@ -232,7 +232,7 @@ static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
     if (fd < 0)
         return false;
     long got = sys(SYS_pread64, fd, (long)&before, sizeof before, 0, 0, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     return got == (long)sizeof before && ticks && before.start_ticks == ticks;
 }
 

@@ -7,6 +7,7 @@ struct recorder recorder;
 
 #define WAIT_NS_MIN 20000
 #define WAIT_NS_MAX 1000000
+#define WAIT_SPINS 4096 /* where a thread cannot sleep */
 #define CHECK_DRAINER_COUNT 64 /* waits between two looks at the drainer's lock and at what it says of this image */
 
 /* Of a ring's data, what is backed by memory at first; more follows as it is written to. */
@@ -15,13 +16,15 @@ struct recorder recorder;
 /* Whether the drainer still holds its lock on the control file. */
 COLD static bool drainer_lives(void)
 {
+    if (load_relaxed(&recorder.sandboxed))
+        return drainer_ticks();
     char path[sizeof recorder.spool + 16];
     append_text(path, append_text(path, 0, sizeof path, recorder.spool), sizeof path, "/control");
     long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_RDWR | O_CLOEXEC, 0, 0, 0);
     if (!failed(fd)) {
         struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
         long result = sys(SYS_fcntl, fd, F_OFD_GETLK, (long)&whole, 0, 0, 0);
-        sys(SYS_close, fd, 0, 0, 0, 0, 0);
+        sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
         if (!failed(result))
             return whole.l_type != F_UNLCK;
     }
@@ -64,7 +67,7 @@ COLD static bool back_more(struct thread *t, uint64_t words)
         then *= 2;
     if (then > all)
         then = all;
-    if (!populate(t->data + now, (then - now) * 8))
+    if (!load_relaxed(&recorder.sandboxed) && !populate(t->data + now, (then - now) * 8))
         return false;
     t->backed_words = then;
     return true;
@@ -113,7 +116,8 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
                 return no_room(t, head);
             }
         }
-        sys(SYS_nanosleep, (long)&pause_time, 0, 0, 0, 0, 0);
+        if (failed(sys(SYS_nanosleep, (long)&pause_time, 0, 0, 0, 0, 0)))
+            spin(WAIT_SPINS);
         if (pause_time.tv_nsec < WAIT_NS_MAX)
             pause_time.tv_nsec *= 2;
     }

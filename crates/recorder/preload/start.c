@@ -27,7 +27,7 @@ static struct hl_control *map_control(void)
     if (failed(fd))
         return NULL;
     long map = sys(SYS_mmap, 0, sizeof(struct hl_control), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     struct hl_control *control = (struct hl_control *)map;
     if (failed(map) || load_acquire(&control->magic) != HL_CONTROL_MAGIC || control->version != HL_VERSION)
         return NULL;
@@ -68,6 +68,8 @@ static void forked_child(void)
 
 static void before_fork(void)
 {
+    if (recorder.sandboxed)
+        return;
     recorder.fork_ticks = clock_ticks();
     recorder.fork_counter = counter();
 }
@@ -99,7 +101,7 @@ static void note_memory(struct hl_process *file)
     if (failed(fd))
         return;
     long got = sys(SYS_read, fd, (long)text, sizeof text, 0, 0, 0);
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     file->exit_resident_bytes = status_bytes(text, got, "VmRSS:");
     file->exit_anonymous_bytes = status_bytes(text, got, "RssAnon:");
     file->exit_resident_peak_bytes = status_bytes(text, got, "VmHWM:");
@@ -109,12 +111,12 @@ static void note_memory(struct hl_process *file)
 static void note_exit(int status, bool with_memory)
 {
     struct process *p = recorder.process;
-    if (!p || !p->alive || p->file->pid != (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0))
+    if (!p || !p->alive || (!recorder.sandboxed && p->file->pid != (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0)))
         return;
     p->file->exit_status = status;
     if (with_memory && recorder.control->flags & HL_CONTROL_MEMORY)
         note_memory(p->file);
-    p->file->exit_counter = counter();
+    p->file->exit_counter = recorder.timeless ? p->file->cut_counter : counter();
     store_release(&p->file->exited, 1);
 }
 
@@ -132,7 +134,7 @@ EXPORT __attribute__((noreturn)) void _exit(int status)
     if (next_exit)
         next_exit(status);
     for (;;)
-        sys(SYS_exit_group, status, 0, 0, 0, 0, 0);
+        sys_always(SYS_exit_group, status, 0, 0, 0, 0, 0);
 }
 
 EXPORT __attribute__((noreturn)) void _Exit(int status) { _exit(status); }

@@ -168,6 +168,8 @@ struct recorder {
     uint32_t cut;       /* recording was cut short, in this process or (before the fork) its parent */
     uint32_t depth;     /* of stacks, 0: none */
     uint32_t plain;     /* the allocator is one for plain.c's short way */
+    uint32_t sandboxed; /* the program lets the kernel be asked for few things or none from here on (sandbox.c) */
+    uint32_t timeless;  /* and the counter may not be read; recording was cut then */
     uint32_t page;
     uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
     uint32_t generation; /* of everything that is known about modules */
@@ -194,6 +196,8 @@ struct mapping {
 };
 typedef bool (*mapping_visitor)(const struct mapping *mapping, void *context); /* false ends the visit */
 static long sys(long number, long a, long b, long c, long d, long e, long f);
+static long sys_always(long number, long a, long b, long c, long d, long e, long f);
+static bool try_lock(uint32_t *word);
 static bool failed(long result);
 static void *map_private(size_t bytes, int advice);
 static bool visit_mappings(mapping_visitor visitor, void *context);
@@ -215,6 +219,10 @@ static int spool_open(uint32_t pid, uint32_t seq, const char *suffix, int64_t nu
 static uint8_t *map_file(int fd, uint64_t bytes, uint64_t first_bytes, uint64_t whole_bytes, bool *whole, long *error);
 static void announce(void);
 static bool populate(void *start, size_t bytes);
+
+/* sandbox.c */
+static bool drainer_ticks(void);
+static uint64_t counter_or_0(void);
 
 /* ring.c */
 static size_t round_to_page(size_t bytes);

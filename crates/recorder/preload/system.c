@@ -15,8 +15,8 @@
 #define MADV_POPULATE_WRITE 23
 #endif
 
-/* Result, or the negative errno; errno itself is left alone. */
-static long sys(long number, long a, long b, long c, long d, long e, long f)
+/* Result, or the negative errno; errno itself is left alone. For what is the program's own, or ends what was begun. */
+static long sys_always(long number, long a, long b, long c, long d, long e, long f)
 {
 #if defined(__x86_64__)
     register long r10 __asm__("r10") = d;
@@ -39,6 +39,12 @@ static long sys(long number, long a, long b, long c, long d, long e, long f)
     __asm__ volatile("svc #0" : "+r"(x0) : "r"(x8), "r"(x1), "r"(x2), "r"(x3), "r"(x4), "r"(x5) : "memory");
     return x0;
 #endif
+}
+
+/* The same for what the recorder wants for itself: in a sandbox nothing (sandbox.c). */
+static long sys(long number, long a, long b, long c, long d, long e, long f)
+{
+    return load_relaxed(&recorder.sandboxed) ? -EPERM : sys_always(number, a, b, c, d, e, f);
 }
 
 static bool failed(long result) { return (unsigned long)result > -4096ul; }
@@ -95,9 +101,11 @@ static void advise_shared(void *start, size_t bytes)
     sys(SYS_madvise, (long)start, (long)bytes, MADV_RANDOM, 0, 0, 0);
 }
 
+static bool try_lock(uint32_t *word) { return __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE) == 0; }
+
 static void lock(uint32_t *word)
 {
-    for (unsigned tries = 0; __atomic_exchange_n(word, 1, __ATOMIC_ACQUIRE) != 0; tries++) {
+    for (unsigned tries = 0; !try_lock(word); tries++) {
         if (tries < 64)
             spin_pause();
         else
@@ -105,16 +113,30 @@ static void lock(uint32_t *word)
     }
 }
 
+static void spin(unsigned times)
+{
+    while (times--)
+        spin_pause();
+}
+
 static void unlock(uint32_t *word) { store_release(word, 0); }
 
+#define NOT_BLOCKED (~0ull) /* no mask that the kernel gives: SIGKILL is in none */
+
+/* In a sandbox they stay open: who takes a lock then must be able to do without it, because a handler may have struck its owner. */
 static void block_signals(uint64_t *old)
 {
+    *old = NOT_BLOCKED;
     /* SIGSEGV and its kin stay open: a fault must kill with its own name */
     uint64_t all = ~(1ull << (SIGSEGV - 1) | 1ull << (SIGBUS - 1) | 1ull << (SIGILL - 1) | 1ull << (SIGFPE - 1) | 1ull << (SIGTRAP - 1));
     sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)&all, (long)old, sizeof all, 0, 0);
 }
 
-static void restore_signals(const uint64_t *old) { sys(SYS_rt_sigprocmask, SIG_SETMASK, (long)old, 0, sizeof *old, 0, 0); }
+static void restore_signals(const uint64_t *old)
+{
+    if (*old != NOT_BLOCKED)
+        sys_always(SYS_rt_sigprocmask, SIG_SETMASK, (long)old, 0, sizeof *old, 0, 0);
+}
 
 static size_t append_text(char *to, size_t at, size_t capacity, const char *text)
 {
@@ -206,6 +228,6 @@ static bool visit_mappings(mapping_visitor visitor, void *context)
         for (size_t i = 0; i < held; i++)
             buffer[i] = buffer[line + i];
     }
-    sys(SYS_close, fd, 0, 0, 0, 0, 0);
+    sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
     return true;
 }

@@ -116,6 +116,13 @@ static void reclaim_late(struct process *p)
 static struct thread *thread_acquire(bool is_only)
 {
     struct process *p = recorder.process;
+    if (load_relaxed(&recorder.sandboxed)) {
+        if (!p->alive) {
+            refuse(HL_STEP_SANDBOX, -EPERM);
+            store_release(&recorder.cut, 1);
+        }
+        return NULL;
+    }
     lock(&p->lock);
     if (!p->alive && !process_begin(recorder.pid ? HL_BEGAN_FORK : HL_BEGAN_STARTED)) {
         store_release(&recorder.cut, 1);
@@ -166,6 +173,8 @@ static void thread_destructor(void *pointer)
     ended = true;
     if (t != self || !t->ring || !p->alive)
         return; /* wiped by a fork since */
+    if (load_relaxed(&recorder.sandboxed))
+        return; /* nobody could take the ring up */
     t->busy_frame = 0;
     signal_fence();
     t->limit = 0;
@@ -194,7 +203,7 @@ COLD static struct thread *thread_new(void)
     struct thread *t = thread_acquire(false);
     restore_signals(&signals);
     if (!t)
-        lose(HL_LOST_NO_RING);
+        lose(load_relaxed(&recorder.sandboxed) ? HL_LOST_IN_SANDBOX : HL_LOST_NO_RING);
     return t;
 }
 

@@ -74,13 +74,12 @@ static void rule_put(struct rule_table *table, uint64_t entry)
     table->used++;
 }
 
-/* The table, twice the size when it is half full. The old one stays: a reader may be in it. */
-static struct rule_table *rules_with_room(void)
+static uint32_t rules_bits(const struct rule_table *table) { return 64 - table->shift; }
+
+/* A table of 2^bits places, more than there are, with what there is. The old one stays: a reader may be in it. */
+static struct rule_table *rules_grow(uint32_t bits)
 {
     struct rule_table *old = rule_table;
-    if (old && old->used < (size_t)1 << (63 - old->shift))
-        return old;
-    uint32_t bits = old ? 64 - old->shift + 1 : RULES_BITS_FIRST;
     struct rule_table *table = old ? map_private(sizeof *table + (sizeof(uint64_t) << bits), 0) : (struct rule_table *)first_rule_table;
     if (!table)
         return NULL;
@@ -93,6 +92,15 @@ static struct rule_table *rules_with_room(void)
     if (old && old != (struct rule_table *)first_rule_table && (sizeof *old + (sizeof(uint64_t) << (64 - old->shift))) > 2 * recorder.page)
         sys(SYS_madvise, (long)old + recorder.page, (long)(sizeof(uint64_t) << (64 - old->shift)) & -(long)recorder.page, MADV_DONTNEED, 0, 0, 0);
     return table;
+}
+
+/* The table, twice the size when it is half full. */
+static struct rule_table *rules_with_room(void)
+{
+    struct rule_table *table = rule_table;
+    if (!table)
+        return rules_grow(RULES_BITS_FIRST);
+    return table->used < (size_t)1 << (rules_bits(table) - 1) ? table : rules_grow(rules_bits(table) + 1);
 }
 
 static void rule_insert(uintptr_t ip, packed rule)
@@ -164,7 +172,10 @@ COLD static packed rule_miss(uintptr_t ip, bool interrupted, struct blocked *blo
     if (!blocked->are)
         block_signals(&blocked->signals);
     blocked->are = true;
-    lock(&recorder.modules_lock);
+    if (!load_relaxed(&recorder.sandboxed))
+        lock(&recorder.modules_lock);
+    else if (!try_lock(&recorder.modules_lock))
+        return RULE_UNSURE;
     packed rule = rule_work_out(ip, interrupted);
     /* an interrupted place is no return address: the same ip can be both, with different rules */
     if (!interrupted && !rule_unknown(rule))

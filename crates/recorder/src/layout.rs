@@ -79,6 +79,8 @@ pub const STEP_PROCESS_FILE: u32 = 1;
 pub const STEP_RING_FILE: u32 = 3;
 /// [`Control::refused_step`]: mapping memory.
 pub const STEP_MAP: u32 = 4;
+/// [`Control::refused_step`]: anything, for a child of [`Control::refused_pid`], which is in a sandbox.
+pub const STEP_SANDBOX: u32 = 5;
 
 /// [`ProcessHeader::began`]: the first image of its process.
 pub const BEGAN_STARTED: u32 = 1;
@@ -100,6 +102,8 @@ pub const CUT_STOPPED: u32 = 2;
 pub const CUT_NO_SPACE: u32 = 3;
 /// The drainer cannot read the image's files (`PID-SEQ.unread`).
 pub const CUT_UNREAD: u32 = 4;
+/// [`ProcessHeader::cut_reason`]: the program has forbidden itself to read the counter (seccomp's strict mode, `PR_SET_TSC`).
+pub const CUT_TIMELESS: u32 = 5;
 
 /// [`ProcessHeader::architecture`]: x86-64.
 pub const X86_64: u32 = 1;
@@ -120,6 +124,8 @@ pub const LOST_STACK_BOUNDS: usize = 5;
 pub const LOST_MARK_LONG: usize = 6;
 /// [`ProcessHeader::lost`]: stacks of events in a nested ring, which are there without.
 pub const LOST_NESTED_STACK: usize = 7;
+/// [`ProcessHeader::lost`]: events of threads that began in a sandbox, where no ring can be made.
+pub const LOST_IN_SANDBOX: usize = 8;
 /// Number of slots in [`ProcessHeader::lost`].
 pub const LOST_REASONS: usize = 16;
 
@@ -452,9 +458,9 @@ mod tests {
             "nested_tail" = nested_tail.words);
         #[rustfmt::skip]
         constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, STACK_DEPTH_MAX,
-            STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
-            PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, X86_64, AARCH64, LOST_NESTED_FULL,
-            LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK,
+            STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, STEP_SANDBOX, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
+            PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, CUT_TIMELESS, X86_64, AARCH64, LOST_NESTED_FULL,
+            LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK, LOST_IN_SANDBOX,
             LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,
             MARK_BYTES_MAX, NODE, PAD, NODES_MAX, COUNTER_BITS, ADDRESS_BITS, ALIGN_SHIFT, ZEROED_SHIFT, FAMILY_SHIFT, FAMILY_MALLOC,

@@ -178,6 +178,9 @@ impl Facts {
                 let why = match reason {
                     layout::CUT_DRAINER_DEAD => "heaplab was ended",
                     layout::CUT_NO_SPACE => "no space was left for what the program had to say",
+                    layout::CUT_TIMELESS => {
+                        "the program may not read the processor's counter any more (seccomp's strict mode, or PR_SET_TSC)"
+                    }
                     _ => "heaplab stopped the recording",
                 };
                 Some(format!("{why}; the program recorded on until {at:.3} s, then ran on unrecorded"))
@@ -202,6 +205,7 @@ impl Facts {
         );
         add(self.lost[layout::LOST_NESTED_DEEPER], "[event|events] inside of events inside of events");
         add(self.lost[layout::LOST_NO_RING], "[event|events] of threads for which no ring could be made");
+        add(self.lost[layout::LOST_IN_SANDBOX], "[event|events] of threads that began after the program had locked itself up (seccomp)");
         add(self.lost[layout::LOST_RECORDS_FULL], "[record|records] of modules");
         add(
             self.lost[layout::LOST_STACK_BOUNDS],

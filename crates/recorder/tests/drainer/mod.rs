@@ -196,6 +196,25 @@ pub struct Drainer {
     images: HashMap<(u32, u32), (Rc<Mapped>, Image)>,
 }
 
+fn now_ns() -> u64 {
+    static BEGAN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
+    BEGAN.get_or_init(std::time::Instant::now).elapsed().as_nanos() as u64
+}
+
+/// The counter that recorded programs of this machine stamp with.
+fn counter() -> u64 {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: reads a register that every such processor has.
+    return unsafe { std::arch::x86_64::_rdtsc() };
+    #[cfg(target_arch = "aarch64")]
+    {
+        let value: u64;
+        // SAFETY: reads a register that every such processor has and lets programs read.
+        unsafe { std::arch::asm!("mrs {}, cntvct_el0", out(reg) value) };
+        value
+    }
+}
+
 /// The preload object of the crate.
 pub fn drainer(options: Options) -> Drainer {
     Drainer::with_preload(options, heaplab_recorder::PRELOAD)
@@ -220,6 +239,8 @@ impl Drainer {
             nested_bytes: (options.ring_bytes / 4).max(16 << 10),
             mark_signal: options.mark_signal,
             drainer_pid: std::process::id(),
+            origin_counter: counter(),
+            origin_ns: now_ns(),
             ..Control::default()
         };
         // SAFETY: the mapping is a page, larger than the struct, and nobody else knows of it yet.
@@ -293,8 +314,14 @@ impl Drainer {
         })
     }
 
-    /// Empties all rings once; whether there was anything.
+    pub fn tell_the_time(&self) {
+        self.control().end_ns.store(now_ns(), Release);
+        self.control().end_counter.store(counter(), Release);
+    }
+
+    /// Empties all rings once, and tells the time; whether there was anything.
     pub fn turn(&mut self) -> bool {
+        self.tell_the_time();
         for entry in fs::read_dir(self.folder.path()).unwrap().flatten() {
             let name = entry.file_name().into_string().unwrap();
             if let Some(stem) = name.strip_suffix(".process") {

@@ -35,7 +35,7 @@ fn what_was_published_survives_sigkill(machine: &Machine) {
 }
 
 /// The target waits for room from then on, which nobody makes.
-fn until_a_ring_is_full(d: &Drainer, child: &mut std::process::Child) {
+pub fn until_a_ring_is_full(d: &Drainer, child: &mut std::process::Child) {
     while !d.has_full_ring() {
         assert!(child.try_wait().unwrap().is_none(), "it ended although its ring is full");
         std::thread::sleep(std::time::Duration::from_millis(1));

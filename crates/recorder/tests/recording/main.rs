@@ -27,6 +27,7 @@ macro_rules! tests {
 
 mod handlers;
 mod harm;
+mod sandboxes;
 mod stacks;
 
 tests!(here on Some(crate::machine::own()),
