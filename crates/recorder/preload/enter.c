@@ -111,7 +111,7 @@ ALWAYS_INLINE void leave(struct thread *t, uint64_t words)
 static bool back_nested(struct thread *t)
 {
     if (!t->nested_backed)
-        t->nested_backed = load_relaxed(&recorder.sandboxed) || populate(t->nested_data, t->nested_words * 8);
+        t->nested_backed = populate(t->nested_data, t->nested_words * 8) || load_acquire(&recorder.sandboxed);
     return t->nested_backed;
 }
 

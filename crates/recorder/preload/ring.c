@@ -67,7 +67,7 @@ COLD static bool back_more(struct thread *t, uint64_t words)
         then *= 2;
     if (then > all)
         then = all;
-    if (!load_relaxed(&recorder.sandboxed) && !populate(t->data + now, (then - now) * 8))
+    if (!populate(t->data + now, (then - now) * 8) && !load_acquire(&recorder.sandboxed)) /* where it is there already */
         return false;
     t->backed_words = then;
     return true;

@@ -9,7 +9,8 @@
  * Strict mode, and PR_SET_TSC by itself, also make reading the counter deadly (prctl(2)). Without it there is nothing to record: that ends there.
  *
  * The recorder is locked up as a whole where one thread of the program is. A program that is exec'd in there begins anew, and asks the kernel for what
- * it needs, as the dynamic linker does. Deviation: who installs a filter without the C library is not seen. */
+ * it needs, as the dynamic linker does. Deviations: who installs a filter without the C library is not seen, nor is a child of
+ * vfork that does so before it execs. */
 #include <linux/seccomp.h>
 #include "arch.h"
 
