@@ -6,6 +6,7 @@
  * Everything here runs under recorder.modules_lock with signals blocked. */
 #include <elf.h>
 #include <link.h>
+#include <sys/auxv.h>
 #include "arch.h"
 
 #define MODULES_MAX 2048
@@ -58,6 +59,32 @@ static bool visit_for_module(const struct mapping *mapping, void *context)
     return true;
 }
 
+/* Where the segments that are loaded begin and end. */
+static struct range span_of(const Elf64_Phdr *headers, uint64_t count, uintptr_t bias)
+{
+    struct range span = {UINTPTR_MAX, 0};
+    for (uint64_t i = 0; i < count; i++) {
+        if (headers[i].p_type != PT_LOAD)
+            continue;
+        uintptr_t start = bias + headers[i].p_vaddr, end = start + headers[i].p_memsz;
+        span.start = start < span.start ? start & -(uintptr_t)recorder.page : span.start;
+        span.end = end > span.end ? end : span.end;
+    }
+    return span;
+}
+
+/* Of a program with room between its segments (Node is one) _dl_find_object knows each of them by itself. */
+static void take_whole_program(struct module *module, const struct link_map *map)
+{
+    if (!map || !map->l_name || map->l_name[0])
+        return;
+    struct range span = span_of((const Elf64_Phdr *)getauxval(AT_PHDR), getauxval(AT_PHNUM), map->l_addr);
+    if (span.start <= module->start && module->end <= span.end) {
+        module->start = span.start;
+        module->end = span.end;
+    }
+}
+
 static bool locate(uintptr_t ip, struct module *module)
 {
     if (find_object) {
@@ -67,6 +94,7 @@ static bool locate(uintptr_t ip, struct module *module)
         module->start = (uintptr_t)found.start;
         module->end = (uintptr_t)found.end;
         module->link_map = found.link_map;
+        take_whole_program(module, found.link_map);
         append_text(module->path, 0, sizeof module->path, found.link_map ? found.link_map->l_name : "");
         return true;
     }

@@ -295,7 +295,7 @@ __attribute__((noinline, hot)) static uint32_t keep(struct thread *t, const stru
     return node.number;
 }
 
-/* A stack of one frame, where nothing can be unwound. */
+/* A stack of one frame, where nothing can be unwound: who asked is known all the same. */
 COLD static uint32_t lone_node(struct thread *t, uintptr_t ip, uint64_t words)
 {
     if (!room_for_steps(t, 1, words))
@@ -329,6 +329,8 @@ ALWAYS_INLINE uint32_t node_at(struct thread *t, struct registers at, uint64_t w
     }
     walk(t, at, t->frame_count, &w);
     uint32_t total = w.kept + t->step_count;
+    if (unlikely(!total))
+        return lone_node(t, at.ip, words);
     if (unlikely(total > recorder.depth + KEEP_MORE || (!w.complete && total < recorder.depth))) {
         if (w.kept)
             walk(t, at, 0, &w);

@@ -7,12 +7,14 @@ tests!(here on Some(crate::machine::own()),
     stacks_through_young_generated_code_become_whole
     a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end
     addresses_of_unloaded_libraries_keep_their_own_modules
+    a_program_with_room_between_its_segments_has_its_stacks
 );
 
 tests!(on_aarch64 on crate::machine::aarch64(),
     stacks_are_those_of_backtrace
     a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end
     addresses_of_unloaded_libraries_keep_their_own_modules
+    a_program_with_room_between_its_segments_has_its_stacks
 );
 
 /// Every stack that the program noted by backtrace() is what was recorded, frame by frame.
@@ -79,6 +81,20 @@ fn a_stack_whose_neighbour_goes_away_is_walked_to_its_own_end(machine: &Machine)
             assert!(stacks.len() == 2 && stacks.iter().all(|&frames| frames >= 2), "{stacks:?}");
         }
     }
+}
+
+/// Node is one: the dynamic linker knows each of its segments by itself, and only the first has the headers.
+fn a_program_with_room_between_its_segments_has_its_stacks(machine: &Machine) {
+    let d = start(machine, Options::default());
+    let program = machine.compile(d.folder.path(), "hole.c", "hole", &["-O1", "-no-pie", "-fomit-frame-pointer"]);
+    let (_, images) = record(&mut recorded(machine, &d, &program), d);
+    let image = &images[0];
+    for size in [1001, 1002] {
+        let stack = image.stack(sized(image, ALLOC, size)[0].node());
+        assert!(stack.len() >= 4, "size {size}: {stack:x?}");
+    }
+    let own: Vec<_> = image.modules.iter().filter(|module| module.path.ends_with("/hole")).collect();
+    assert!(own.len() == 1 && !own[0].build_id.is_empty(), "{:#?}", image.modules);
 }
 
 fn addresses_of_unloaded_libraries_keep_their_own_modules(machine: &Machine) {
