@@ -6,13 +6,13 @@ const KIB: u64 = 1024;
 const MIB: u64 = 1024 * KIB;
 
 /// glibc malloc, 64 bits (malloc.c: `request2size`, `sysmalloc_mmap`): a chunk is a multiple of 16 bytes and at least 32,
-/// eight of them the size field; the field of the next chunk may be used. From the initial mmap threshold of 128 KiB a chunk is
-/// mapped by itself: pages, less two words. The threshold rises to the size of a freed mapped chunk (up to 32 MiB); then
-/// the first rule holds for longer and gives less, so that here, too, a measured size wins.
+/// eight of them the size field; the field of the next chunk may be used. From the mmap threshold on a chunk is mapped by itself: pages, less two
+/// words. The threshold is 128 KiB at first and rises to the size of a freed mapped chunk, up to 32 MiB. The table is the least that
+/// there is, so that up to there the first rule holds; a measured size wins.
 pub static GLIBC: Strategy = Strategy {
     segments: &[
         Segment { largest_request: 24, spacing: Spacing::Listed(&[24]) },
-        Segment { largest_request: 128 * KIB - 24, spacing: Spacing::Every { step: 16, before: 8, lost: 8 } },
+        Segment { largest_request: 32 * MIB - 24, spacing: Spacing::Every { step: 16, before: 8, lost: 8 } },
         Segment { largest_request: u64::MAX, spacing: Spacing::Every { step: 4 * KIB, before: 24, lost: 16 } },
     ],
     header_bytes: 8,
