@@ -102,7 +102,10 @@ impl Plan {
 /// times mean nothing: what it runs are tests.
 pub const CELL_EVENTS_MIN: u64 = if cfg!(debug_assertions) { 1_000_000 } else { 10_000_000 };
 
-/// How often a program of so many events is repeated in a time cell.
-pub fn passes_for(events: u64) -> u32 {
-    CELL_EVENTS_MIN.div_ceil(events.max(1)).clamp(1, 10_000) as u32
+/// What starting a thread and waiting for its end takes, in events.
+const EVENTS_A_THREAD: u64 = 500;
+
+/// How often a program of so many events, which starts so many threads, is repeated in a time cell.
+pub fn passes_for(events: u64, threads: u64) -> u32 {
+    CELL_EVENTS_MIN.div_ceil(events.max(1).saturating_add(threads.saturating_mul(EVENTS_A_THREAD))).clamp(1, 10_000) as u32
 }

@@ -66,6 +66,9 @@ pub struct Workload {
     /// Where the recording was cut; `None`: it is complete.
     #[serde(default)]
     pub cut: Option<String>,
+    /// How long the recording lasted; 0: not known.
+    #[serde(default)]
+    pub recorded_ns: u64,
 }
 
 /// How it was measured.

@@ -1,7 +1,7 @@
 //! The verdict in words. A sentence claims no more than its interval does: less, more, equivalent within the stated
 //! margin, or no difference shown.
 
-use crate::results::{Comparison, HeapResult, Measure, Outcome, Results};
+use crate::results::{Comparison, HeapResult, Measure, Outcome, Results, Space, Workload};
 use crate::summary::{RESOLUTION_NS, blocks_needed, blocks_needed_for};
 
 /// The verdict's sentences, space before time.
@@ -52,9 +52,21 @@ pub fn plural(number: u32, thing: &str) -> String {
     }
 }
 
+/// Of what is resident, this part in huge pages is worth saying beside it: a heap with few blocks may have little else.
+const HUGE_SHARE: u64 = 4;
+
+/// "18.01 MiB", "4.01 MiB, of which 4.00 MiB in huge pages,".
+fn at_peak(space: &Space) -> String {
+    let (all, huge) = (space.peak_resident_bytes, space.peak_huge_page_bytes);
+    if huge > 0 && huge >= all / HUGE_SHARE {
+        return format!("{}, of which {} in huge pages,", sized(all), sized(huge.min(all)));
+    }
+    sized(all)
+}
+
 fn space(comparison: &Comparison, results: &Results) -> String {
     let of = |name: &str| results.heaps.iter().find(|heap| heap.heap == name).and_then(|heap| heap.space.as_ref());
-    let bytes = |name: &str| of(name).map_or(String::from("?"), |space| sized(space.peak_resident_bytes));
+    let bytes = |name: &str| of(name).map_or(String::from("?"), at_peak);
     let Comparison { heap, baseline, .. } = comparison;
     let figures = format!("{} against {} at the peak; {}", bytes(heap), bytes(baseline), interval(comparison, results.settings.confidence));
     match comparison.outcome {
@@ -192,6 +204,25 @@ fn beyond_committed(results: &Results) -> Option<String> {
     })
 }
 
+/// A replay lasts a fraction of what the program did: so long at least that it is said.
+const LONG_RECORDING_NS: u64 = 500_000_000;
+
+/// What heaps have no time for that wait before they give memory back.
+fn squeezed(results: &Results) -> Option<String> {
+    let waits = |heap: &&HeapResult| heap.space.as_ref().is_some_and(|space| space.cells > 1);
+    let names: Vec<&str> = results.heaps.iter().filter(waits).map(|heap| heap.heap.as_str()).collect();
+    let Workload { recorded_ns, events, .. } = results.workload;
+    // A heap takes well under this for an event.
+    let is_squeezed = recorded_ns >= LONG_RECORDING_NS && recorded_ns / 1000 > events;
+    (is_squeezed && !names.is_empty() && !results.settings.threads).then(|| {
+        format!(
+            "The program took {:.1} s, its replay a fraction of that: what {} would have given back some time after it was freed (jemalloc ten seconds, if nothing else is asked for) still counts here as resident, at the end and after every pause of the program.",
+            recorded_ns as f64 / 1e9,
+            names.join(", ")
+        )
+    })
+}
+
 /// Why less can be resident than was requested.
 fn below_requested(results: &Results) -> Option<String> {
     let requested = results.workload.peak_requested_bytes;
@@ -222,6 +253,7 @@ pub fn cautions(results: &Results) -> Vec<String> {
     if let Some(cut) = &workload.cut {
         cautions.push(format!("The recording is cut ({cut}): this is the verdict on its beginning."));
     }
+    cautions.extend(squeezed(results));
     cautions.extend(huge_pages(results));
     cautions.extend(beyond_committed(results));
     cautions.extend(below_requested(results));
@@ -368,6 +400,18 @@ mod tests {
     }
 
     #[test]
+    fn a_heap_that_waits_before_it_gives_back_has_no_time_for_it_in_a_replay() {
+        let mut found = results([1 << 20, 2 << 20], 2.0, 10, 1);
+        let said = |found: &Results| cautions(found).into_iter().find(|caution| caution.starts_with("The program took "));
+        (found.workload.events, found.workload.recorded_ns) = (1_000_000, 26_000_000_000);
+        assert_eq!(said(&found), None, "neither waits");
+        found.heaps[1].space.as_mut().unwrap().cells = 3;
+        assert!(said(&found).unwrap().starts_with("The program took 26.0 s, its replay a fraction of that: what a would"));
+        found.workload.events = 1_000_000_000;
+        assert_eq!(said(&found), None, "it was busy all the time");
+    }
+
+    #[test]
     fn huge_pages_and_more_resident_than_committed_are_said() {
         let mut found = results([4 << 20, 8 << 20], 2.0, 10, 1);
         let said = |found: &Results| cautions(found).join("\n");
@@ -377,6 +421,8 @@ mod tests {
         }
         let both = said(&found);
         assert!(both.contains("At the peak 2.00 MiB of the 8.00 MiB of a lie in huge pages"), "{both}");
+        let verdict = sentences(&found).swap_remove(0);
+        assert!(verdict.contains("(8.00 MiB, of which 2.00 MiB in huge pages, against 4.00 MiB at the peak;"), "{verdict}");
         assert!(both.contains("figure is another (a has no switch for it, only the system has"), "{both}");
         found.heaps[1].without_huge_pages = Some("a:thp=never".into());
         assert!(said(&found).contains("figure is another (a:thp=never)."), "{}", said(&found));

@@ -12,6 +12,7 @@ use heaplab_experiment::{Plan, Processes, Progress, process, run as run_plan, ta
 use heaplab_findings::words::count;
 use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
+use heaplab_trace::bundle::Bundle;
 use heaplab_trace::program::{self, Program};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{IsTerminal, Read};
@@ -144,7 +145,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
     specs.iter().try_for_each(|heap| loads(heap, &executable))?;
-    let plan = plan(&args, path, &program, &specs, &executable)?;
+    let plan = plan(&args, &bundle, &program, &specs, &executable)?;
     let arguments = vec![String::from("replay"), String::from("--cell")];
     let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
     let bar = progress_bar();
@@ -174,10 +175,10 @@ pub fn run(args: Args) -> Result<ExitCode> {
     Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
+fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
     let facts = program.facts();
     let workload = Workload {
-        bundle: bundle.display().to_string(),
+        bundle: args.bundle.as_deref().unwrap_or(bundle.path()).display().to_string(),
         program: facts.program.clone(),
         allocator: facts.allocator.clone(),
         process: facts.process,
@@ -188,12 +189,13 @@ fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], ex
         end_requested_bytes: facts.end_requested_bytes,
         usable_size_reads: facts.usable_size_reads,
         cut: facts.cut.clone(),
+        recorded_ns: bundle.meta().duration_ns,
     };
     let settings = Settings {
         touch: args.touch,
         threads: args.threads,
         reps: args.reps,
-        passes: passes_for(facts.events),
+        passes: passes_for(facts.events, if args.threads { facts.threads.into() } else { 0 }),
         seed: args.seed,
         margin: args.margin / 100.0,
         confidence: 0.95,
@@ -211,7 +213,7 @@ fn plan(args: &Args, bundle: &Path, program: &Program, specs: &[heaps::Heap], ex
         verify: args.verify,
         shard: args.shard.unwrap_or((0, 1)),
         results: args.results.clone(),
-        cache: Some(bundle.join("replay-cells")),
+        cache: Some(bundle.path().join("replay-cells")),
         code_version: process::content_version(files).context("cannot read this program's own file")?,
         core: process::last_processor(),
     })
