@@ -15,6 +15,7 @@
 #if defined(__x86_64__)
 
 #define HL_ARCHITECTURE HL_X86_64
+#define LIBC_VERSION "GLIBC_2.2.5" /* the C library's first */
 #define DWARF_FP 6
 #define DWARF_SP 7
 #define DWARF_RA 16
@@ -60,6 +61,7 @@ ALWAYS_INLINE bool is_sigreturn(const uint8_t *code)
 #elif defined(__aarch64__)
 
 #define HL_ARCHITECTURE HL_AARCH64
+#define LIBC_VERSION "GLIBC_2.17"
 #define DWARF_FP 29
 #define DWARF_SP 31
 #define DWARF_RA 30

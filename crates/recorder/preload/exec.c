@@ -2,8 +2,8 @@
  * nothing of itself, and most are gone before anybody could look. So a line in the spool's file `execs` (layout.h) says
  * what is about to be started; who finishes the recording compares it with the images that there are.
  *
- * Called in signal handlers, in children of vfork (which write nothing of their parent's memory here but their own stack) and of raw
- * clone: system calls and local variables only. The C library starts the shell of system() and popen() by itself and keeps its number, so that
+ * Called in signal handlers, in children of vfork and of raw clone, on stacks that may be small: system calls, local variables, and one
+ * text that all share (struct exec_text). The C library starts the shell of system() and popen() by itself and keeps its number, so that
  * their lines say whose child it is. What does not come here: the shell of wordexp(), and system calls that a program makes without
  * the C library. */
 #include <spawn.h>
@@ -56,14 +56,24 @@ static void resolve_starters(void)
     next_syscall = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 }
 
-/* Appends one line, whole or not at all. */
-static void append_exec_line(const char *line, size_t bytes)
-{
+/* What writing a line takes. Who writes one may have little stack: a child of clone() has what its parent thinks that exec needs, and below that lies
+ * its parent's memory. So there is one for all, and on the stack only where that is taken. */
+struct exec_text {
     char path[sizeof recorder.spool + 16];
+    char line[EXEC_LINE_BYTES], whole[EXEC_PATH_BYTES], found[EXEC_PATH_BYTES];
+};
+static struct exec_text exec_text;
+static uint32_t exec_text_lock; /* only tried: its owner may have been struck by a handler, or killed */
+
+/* Appends the first bytes of the line, whole or not at all. */
+static void append_exec_line(struct exec_text *text, size_t bytes)
+{
+    char *path = text->path;
+    const char *line = text->line;
     struct {
         uint64_t now, most;
     } limit;
-    append_text(path, append_text(path, 0, sizeof path, recorder.spool), sizeof path, "/execs");
+    append_text(path, append_text(path, 0, sizeof text->path, recorder.spool), sizeof text->path, "/execs");
     long fd = sys(SYS_openat, AT_FDCWD, (long)path, O_WRONLY | O_APPEND | O_CLOEXEC, 0, 0, 0);
     if (failed(fd))
         return;
@@ -151,20 +161,20 @@ static size_t folder_of(uint64_t pid, int at, char *folder, size_t capacity)
 
 /* A line about the program at `path`, taken from the folder that the descriptor `at` is (or AT_FDCWD). A path that is too long is cut
  * off, and its program is then not found by who reads it. `kinds`: of the line with and without an environment that asks for the recorder. */
-static void note_exec(const char *kinds, uint64_t when, uint64_t pid, int at, const char *path, char *const *environment)
+static void note_exec(struct exec_text *text, const char *kinds, uint64_t when, uint64_t pid, int at, const char *path, char *const *environment)
 {
     static const char digits[] = "0123456789ABCDEF";
-    char line[EXEC_LINE_BYTES], whole[EXEC_PATH_BYTES];
+    char *line = text->line, *whole = text->whole;
     size_t bytes = 0;
     if (path[0] != '/') {
-        bytes = folder_of(pid, at, whole, sizeof whole);
+        bytes = folder_of(pid, at, whole, sizeof text->whole);
         if (path[0])
-            bytes = append_text(whole, bytes, sizeof whole, "/");
+            bytes = append_text(whole, bytes, sizeof text->whole, "/");
     }
-    append_text(whole, bytes, sizeof whole, path);
+    append_text(whole, bytes, sizeof text->whole, path);
     size_t end = exec_line(line, kinds[!asks_for_recorder(environment)], when, pid);
     line[end++] = ' ';
-    for (const uint8_t *byte = (const uint8_t *)whole; *byte && end + 4 < sizeof line; byte++) {
+    for (const uint8_t *byte = (const uint8_t *)whole; *byte && end + 4 < sizeof text->line; byte++) {
         if (*byte > ' ' && *byte < 0x7f && *byte != '%') {
             line[end++] = (char)*byte;
         } else {
@@ -174,7 +184,7 @@ static void note_exec(const char *kinds, uint64_t when, uint64_t pid, int at, co
         }
     }
     line[end++] = '\n';
-    append_exec_line(line, end);
+    append_exec_line(text, end);
 }
 
 static bool may_execute(const char *path)
@@ -208,30 +218,66 @@ static const char *searched(const char *file, char *found)
     }
 }
 
+/* What a line is about: process `pid` (or a child of it) starts `path`, at `when`; NULL: the line of then and that process did not come true. */
+struct starting {
+    const char *kinds;
+    uint64_t when, pid;
+    int at;
+    const char *path;
+    char *const *environment;
+    bool search;
+};
+
+/* Whether there was something to write. */
+static bool note_with(struct exec_text *text, struct starting of)
+{
+    if (!of.path) {
+        size_t end = exec_line(text->line, 'f', of.when, of.pid);
+        text->line[end++] = '\n';
+        append_exec_line(text, end);
+        return true;
+    }
+    if (of.search && !(of.path = searched(of.path, text->found)))
+        return false;
+    note_exec(text, of.kinds, of.when, of.pid, of.at, of.path, of.environment);
+    return true;
+}
+
+static __attribute__((noinline)) bool note_on_stack(struct starting of)
+{
+    struct exec_text text;
+    return note_with(&text, of);
+}
+
+static bool note(struct starting of)
+{
+    if (!try_lock(&exec_text_lock))
+        return note_on_stack(of);
+    bool noted = note_with(&exec_text, of);
+    unlock(&exec_text_lock);
+    return noted;
+}
+
+static uint64_t own_number(void) { return (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0); }
+
+static bool notes_starts(void) { return load_acquire(&recorder.ready) == 1 && !recorder.sandboxed; }
+
 /* What is about to be started: when that is, 0 where nothing is noted. */
 static uint64_t noted_exec(int at, const char *path, char *const *environment, bool search)
 {
-    char found[EXEC_PATH_BYTES];
     __asm__("" : "+r"(path)); /* the compiler takes it for certain that nobody passes NULL */
     uintptr_t page = 0;
-    if (load_acquire(&recorder.ready) != 1 || recorder.sandboxed || !is_readable_text(path, &page))
-        return 0;
-    if (search && !(path = searched(path, found)))
+    if (!notes_starts() || !is_readable_text(path, &page))
         return 0;
     uint64_t when = counter();
-    note_exec(OWN_LINE, when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), at, path, environment);
-    return when;
+    return note((struct starting){OWN_LINE, when, own_number(), at, path, environment, search}) ? when : 0;
 }
 
 /* It was not started after all. Gives `result`, and leaves errno as it is. */
 static int not_started(int result, uint64_t when)
 {
-    char line[EXEC_LINE_BYTES];
-    if (when) {
-        size_t end = exec_line(line, 'f', when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0));
-        line[end++] = '\n';
-        append_exec_line(line, end);
-    }
+    if (when)
+        note((struct starting){.when = when, .pid = own_number()});
     return result;
 }
 
@@ -325,12 +371,8 @@ EXPORT int execle(const char *path, const char *first, ...)
 /* The child's number is known when it has been started; `when` is before that, so that whatever it does is later. */
 static void note_spawned(int result, uint64_t when, pid_t child, const char *path, char *const *environment, bool search)
 {
-    char found[EXEC_PATH_BYTES];
-    if (result || load_acquire(&recorder.ready) != 1 || recorder.sandboxed)
-        return;
-    if (search && !(path = searched(path, found)))
-        return;
-    note_exec(OWN_LINE, when, (uint64_t)child, AT_FDCWD, path, environment);
+    if (!result && notes_starts())
+        note((struct starting){OWN_LINE, when, (uint64_t)child, AT_FDCWD, path, environment, search});
 }
 
 EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attributes,
@@ -417,10 +459,10 @@ int heaplab_pidfd_spawnp(int *descriptor, const char *file, const posix_spawn_fi
 /* The shell that the C library is about to start as a child of this process: when that is, 0 where nothing is noted. */
 static uint64_t noted_shell(void)
 {
-    if (load_acquire(&recorder.ready) != 1 || recorder.sandboxed)
+    if (!notes_starts())
         return 0;
     uint64_t when = counter();
-    note_exec(CHILD_LINE, when, (uint64_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), AT_FDCWD, SHELL, environ);
+    note((struct starting){CHILD_LINE, when, own_number(), AT_FDCWD, SHELL, environ, false});
     return when;
 }
 

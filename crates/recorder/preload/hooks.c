@@ -30,6 +30,8 @@ static struct {
     void *(*valloc)(size_t);
     void *(*pvalloc)(size_t);
     size_t (*malloc_usable_size)(void *);
+    /* FOREIGN where the function is not of the allocator that malloc is of, but libc's */
+    uint64_t foreign_aligned_alloc, foreign_memalign, foreign_posix_memalign, foreign_valloc, foreign_pvalloc;
     struct range allocator; /* the module that malloc lies in */
     struct range internal;  /* the same, unless it is libc: its malloc calls nobody, and its strdup is a handler's malloc */
     struct range recorder;  /* this object */
@@ -90,6 +92,18 @@ static bool in_range(struct range range, uintptr_t address) { return address >= 
 static void resolve_operators(void);
 static void resolve_starters(void);
 
+/* Beside a block's properties: what its usable size is, the allocator cannot say. */
+#define FOREIGN (1ull << 63)
+_Static_assert(HL_FAMILY_SHIFT + 2 < 63, "block words have no place for FOREIGN");
+
+/* The next definition of a function that the C library has had since `version`. What bears that name is what a program's call is bound to, also
+ * where it is hidden from who names none (libc_malloc_debug.so). */
+static void *next_of_version(const char *name, const char *version)
+{
+    void *found = dlvsym(RTLD_NEXT, name, version);
+    return found ? found : dlsym(RTLD_NEXT, name);
+}
+
 /* Looks up the next definitions, once. Runs at the latest in our constructor, and earlier when someone else's constructor
  * allocates; there is one thread then. */
 static bool resolve(void)
@@ -98,14 +112,16 @@ static bool resolve(void)
         return resolving == 2;
     int error = errno;
     resolving = 1;
-#define LOOK_UP(name) __typeof__(next.name) name##_found = (__typeof__(next.name))dlsym(RTLD_NEXT, #name)
+#define LOOK_UP(name) __typeof__(next.name) name##_found = (__typeof__(next.name))next_of_version(#name, LIBC_VERSION)
+#define LOOK_UP_ANY(name) __typeof__(next.name) name##_found = (__typeof__(next.name))dlsym(RTLD_NEXT, #name)
+#define JUDGE(name) next.foreign_##name = in_range(next.allocator, (uintptr_t)name##_found) ? 0 : FOREIGN
 #define TAKE(name) next.name = name##_found ? name##_found : next.name
     LOOK_UP(malloc);
     LOOK_UP(free);
     LOOK_UP(calloc);
     LOOK_UP(realloc);
-    LOOK_UP(reallocarray);
-    LOOK_UP(aligned_alloc);
+    LOOK_UP_ANY(reallocarray);
+    LOOK_UP_ANY(aligned_alloc);
     LOOK_UP(memalign);
     LOOK_UP(posix_memalign);
     LOOK_UP(valloc);
@@ -115,6 +131,11 @@ static bool resolve(void)
     if (!in_range(next.allocator, (uintptr_t)dlsym(RTLD_NEXT, "strdup")))
         next.internal = next.allocator;
     next.recorder = code_of((void *)resolve);
+    JUDGE(aligned_alloc);
+    JUDGE(memalign);
+    JUDGE(posix_memalign);
+    JUDGE(valloc);
+    JUDGE(pvalloc);
     /* an allocator without this function: libc's would misread its blocks */
     if (in_range(next.allocator, (uintptr_t)malloc_usable_size_found))
         next.usable = malloc_usable_size_found;
@@ -196,11 +217,14 @@ COLD static bool internal_call(uintptr_t caller)
         result_;                                                                                                                  \
     })
 
-ALWAYS_INLINE uint64_t block_word(const void *block, uint64_t properties) { return ((uintptr_t)block & ((1ull << HL_ADDRESS_BITS) - 1)) | properties; }
-
-ALWAYS_INLINE uint64_t slack_word(void *block, size_t size)
+ALWAYS_INLINE uint64_t block_word(const void *block, uint64_t properties)
 {
-    size_t usable = block ? next.usable(block) : 0;
+    return ((uintptr_t)block & ((1ull << HL_ADDRESS_BITS) - 1)) | (properties & ~FOREIGN);
+}
+
+ALWAYS_INLINE uint64_t slack_word(void *block, size_t size, uint64_t properties)
+{
+    size_t usable = block && !(properties & FOREIGN) ? next.usable(block) : 0;
     size_t slack = usable - size;
     return (usable < size || slack >= HL_SLACK_UNKNOWN || (!usable && !size) ? (uint64_t)HL_SLACK_UNKNOWN : slack) << 32;
 }
@@ -213,7 +237,7 @@ COLD static void nested_allocation(struct registers at, void *block, size_t size
         return;
     to[1] = block_word(block, properties);
     to[2] = size;
-    to[3] = slack_word(block, size) | node;
+    to[3] = slack_word(block, size, properties) | node;
     to[0] = stamp << 4 | (block ? HL_ALLOC : HL_ALLOC_FAILED);
     leave_nested(words);
 }
@@ -225,7 +249,7 @@ ALWAYS_INLINE void record_allocation(struct registers at, void *block, size_t si
         nested_allocation(at, block, size, properties);
         return;
     }
-    uint64_t slack = slack_word(block, size), node = 0;
+    uint64_t slack = slack_word(block, size, properties), node = 0;
     t->stamp = 0;
     if (t->wants_stacks)
         node = stack_node(t, at, 4);
@@ -269,7 +293,7 @@ COLD static void nested_reallocation(struct registers at, uint64_t before, void 
     to[0] = before << 4 | (block ? HL_REALLOC : HL_REALLOC_FAILED);
     to[1] = block_word(block, 0);
     to[2] = size;
-    to[3] = slack_word(block, size) | node;
+    to[3] = slack_word(block, size, 0) | node;
     to[4] = block_word(old, 0);
     to[5] = stamp;
     leave_nested(words);
@@ -290,7 +314,7 @@ ALWAYS_INLINE void record_reallocation(struct registers at, uint64_t before, voi
     to[0] = before << 4 | (likely(block != NULL) ? HL_REALLOC : HL_REALLOC_FAILED);
     to[1] = block_word(block, 0);
     to[2] = size;
-    to[3] = slack_word(block, size) | node;
+    to[3] = slack_word(block, size, 0) | node;
     to[4] = block_word(old, 0);
     to[5] = t->stamp ? t->stamp : counter();
     leave(t, 6);
@@ -389,7 +413,7 @@ EXPORT void *aligned_alloc(size_t alignment, size_t size)
     if (ENTERED(at))
         return next.aligned_alloc(alignment, size);
     void *block = CALL_NEXT(at, next.aligned_alloc(alignment, size));
-    record_allocation(at, block, size, aligned_properties(alignment));
+    record_allocation(at, block, size, aligned_properties(alignment) | next.foreign_aligned_alloc);
     return block;
 }
 
@@ -399,7 +423,7 @@ EXPORT void *memalign(size_t alignment, size_t size)
     if (ENTERED(at))
         return next.memalign(alignment, size);
     void *block = CALL_NEXT(at, next.memalign(alignment, size));
-    record_allocation(at, block, size, aligned_properties(alignment));
+    record_allocation(at, block, size, aligned_properties(alignment) | next.foreign_memalign);
     return block;
 }
 
@@ -410,7 +434,7 @@ EXPORT int posix_memalign(void **block, size_t alignment, size_t size)
         return next.posix_memalign(block, alignment, size);
     int error = CALL_NEXT(at, next.posix_memalign(block, alignment, size));
     if (error != EINVAL)
-        record_allocation(at, error ? NULL : *block, size, aligned_properties(alignment));
+        record_allocation(at, error ? NULL : *block, size, aligned_properties(alignment) | next.foreign_posix_memalign);
     return error;
 }
 
@@ -420,7 +444,7 @@ EXPORT void *valloc(size_t size)
     if (ENTERED(at))
         return next.valloc(size);
     void *block = CALL_NEXT(at, next.valloc(size));
-    record_allocation(at, block, size, aligned_properties(recorder.page));
+    record_allocation(at, block, size, aligned_properties(recorder.page) | next.foreign_valloc);
     return block;
 }
 
@@ -430,7 +454,7 @@ EXPORT void *pvalloc(size_t size)
     if (ENTERED(at))
         return next.pvalloc(size);
     void *block = CALL_NEXT(at, next.pvalloc(size));
-    record_allocation(at, block, size, aligned_properties(recorder.page));
+    record_allocation(at, block, size, aligned_properties(recorder.page) | next.foreign_pvalloc);
     return block;
 }
 

@@ -6,6 +6,9 @@
 
 static int (*next_clock)(clockid_t, struct timespec *); /* the C library's, which asks no kernel; NULL: a library stands in front of it */
 
+static __thread uint64_t fork_counter; /* right before the fork that this thread is in; 0: it is in none */
+static __thread uint64_t fork_ticks;   /* and what the kernel's clock of starts showed; 0: not known */
+
 #ifndef RECORDS_CAPACITY
 #define RECORDS_CAPACITY (8u << 20) /* besides those on the page with the header */
 #endif
@@ -218,7 +221,7 @@ static uint64_t clock_ticks(void)
 /* The same of a process that was forked a moment ago: where the clock shows the tick that it showed before the fork, it started in that one. */
 static struct birth find_birth_of_fork(void)
 {
-    uint64_t before = recorder.fork_ticks;
+    uint64_t before = fork_ticks;
     if (!before || clock_ticks() != before)
         return find_birth();
     return (struct birth){(uint64_t)sys(SYS_getppid, 0, 0, 0, 0, 0, 0), before};
@@ -240,6 +243,8 @@ static bool same_process(uint32_t pid, uint32_t seq, uint64_t ticks)
 static bool process_begin(uint32_t began)
 {
     struct process *p = recorder.process;
+    if (!drainer_ticks() && !drainer_lives())
+        return false; /* nobody would read it */
     uint32_t pid = (uint32_t)sys(SYS_getpid, 0, 0, 0, 0, 0, 0), seq = 0;
     int fd;
     while ((fd = spool_open(pid, seq, ".process", -1, O_RDWR | O_CREAT | O_EXCL)) == -EEXIST)
@@ -265,7 +270,7 @@ static bool process_begin(uint32_t began)
     file->architecture = HL_ARCHITECTURE;
     file->start_ticks = birth.ticks;
     /* What lives in the child is what lived in the parent at the fork; the parent has gone on since. */
-    file->begin_counter = began == HL_BEGAN_FORK && recorder.fork_counter ? recorder.fork_counter : counter();
+    file->begin_counter = began == HL_BEGAN_FORK && fork_counter ? fork_counter : counter();
     file->cut_counter = UINT64_MAX;
     file->page_bytes = recorder.page;
     file->records_offset = sizeof *file;

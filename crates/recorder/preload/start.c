@@ -61,7 +61,7 @@ static void forked_child(void)
         return;
     block_signals(&signals);
     thread_acquire(true);
-    recorder.fork_counter = recorder.fork_ticks = 0;
+    fork_counter = fork_ticks = 0;
     restore_signals(&signals);
     errno = error;
 }
@@ -70,11 +70,11 @@ static void before_fork(void)
 {
     if (recorder.sandboxed)
         return;
-    recorder.fork_ticks = clock_ticks();
-    recorder.fork_counter = counter();
+    fork_ticks = clock_ticks();
+    fork_counter = counter();
 }
 
-static void after_fork(void) { recorder.fork_counter = recorder.fork_ticks = 0; }
+static void after_fork(void) { fork_counter = fork_ticks = 0; }
 
 /* The bytes of a line of /proc/self/status ("VmHWM:\t   12 kB"); 0 where there is none. */
 static uint64_t status_bytes(const char *text, long got, const char *name)
@@ -97,7 +97,7 @@ static uint64_t status_bytes(const char *text, long got, const char *name)
 static void note_memory(struct hl_process *file)
 {
     char text[4096];
-    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/status", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/status", O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (failed(fd))
         return;
     long got = sys(SYS_read, fd, (long)text, sizeof text, 0, 0, 0);

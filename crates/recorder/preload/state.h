@@ -174,8 +174,6 @@ struct recorder {
     uint32_t pid, seq;  /* of the image that last made its files: in a forked child, the parent */
     uint32_t generation; /* of everything that is known about modules */
     uint32_t modules_lock;
-    uint64_t fork_counter; /* right before the fork that is going on; 0: none is */
-    uint64_t fork_ticks;   /* and what the kernel's clock of starts showed; 0: not known */
     struct hl_control *control;
     struct process *process;
     uintptr_t main_locals; /* where `self` of the first process's main thread lies */
@@ -225,6 +223,7 @@ static bool drainer_ticks(void);
 static uint64_t counter_or_0(void);
 
 /* ring.c */
+static bool drainer_lives(void);
 static size_t round_to_page(size_t bytes);
 static uint64_t ring_first_bytes(void);
 static void ring_describe(struct hl_ring *ring, uint32_t number, uint64_t data_at, uint64_t data_bytes);

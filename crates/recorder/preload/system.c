@@ -206,7 +206,8 @@ static bool visit_mappings(mapping_visitor visitor, void *context)
     char buffer[2048];
     struct mapping mapping;
     size_t held = 0;
-    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    /* the process's own is empty once its first thread has ended */
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (failed(fd))
         return false;
     for (bool more = true; more;) {
