@@ -1,13 +1,16 @@
 //! Finds what targets have made in the spool folder: process files and their rings.
 
 use crate::image::{Image, ImageDamage};
+use crate::proc_fs;
 use heaplab_recorder::layout::ProcessHeader;
 use rustix::fd::OwnedFd;
 use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::fs::{self, File, Permissions};
 use std::io::{self, Seek, SeekFrom};
 use std::mem::{MaybeUninit, offset_of};
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
@@ -28,6 +31,16 @@ pub fn process_files(spool: &Path) -> io::Result<Vec<(u32, u32)>> {
 fn key_of(name: &str) -> Option<(u32, u32)> {
     let (pid, seq) = name.strip_suffix(".process")?.split_once('-')?;
     Some((pid.parse().ok()?, seq.parse().ok()?))
+}
+
+/// Images whose process files are mapped by some process, whatever their numbers are where that lives.
+pub fn mapped_images(spool: &Path) -> HashSet<(u32, u32)> {
+    let folder = [b"/", spool.file_name().unwrap_or_default().as_bytes(), b"/"].concat();
+    let image_of = |line: &[u8]| {
+        let at = line.windows(folder.len()).rposition(|part| part == folder)?;
+        key_of(std::str::from_utf8(&line[at + folder.len()..]).ok()?)
+    };
+    proc_fs::all_maps().flat_map(|maps| maps.split(|byte| *byte == b'\n').filter_map(image_of).collect::<Vec<_>>()).collect()
 }
 
 /// Numbers of the image's rings that are there, whatever its process file says.

@@ -77,11 +77,26 @@ struct Tracked {
     unread: Vec<u32>,
     /// It was seen to have stopped recording.
     cut: bool,
+    /// Its number was seen to be that of its process.
+    seen: bool,
 }
 
 impl Tracked {
     fn new(file: ProcessFile, start_ticks: u64) -> Tracked {
-        Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false }
+        Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false, seen: false }
+    }
+
+    /// Whether the image's process runs. Where its number is not known for its own, it may have ended before anybody looked; but it may also live in a
+    /// namespace where it has another (a container's), or where it cannot be seen (hidepid).
+    fn runs(&mut self, key: (u32, u32), holders: &mut Holders) -> bool {
+        if runs_still(key, self.start_ticks) {
+            self.seen = true;
+            return true;
+        }
+        if proc_fs::Stat::read(key.0).is_none() && proc_fs::exists(key.0) {
+            return true;
+        }
+        !self.seen && !self.file.exited() && holders.may_hold(key)
     }
 
     /// Opens the image's process file; `None` while that is being made. The error says why nothing can be read of it.
@@ -175,6 +190,29 @@ impl Tracked {
     }
 }
 
+/// Between two looks at who has images' files mapped, which takes reading the mappings of all processes.
+const HOLDERS_EVERY: Duration = Duration::from_secs(1);
+
+/// Images whose files some process has mapped.
+#[derive(Debug)]
+struct Holders {
+    spool: PathBuf,
+    looked: Option<Instant>,
+    found: HashSet<(u32, u32)>,
+}
+
+impl Holders {
+    /// Whether some process has the image's file mapped. Between two looks that is not known of those that have none.
+    fn may_hold(&mut self, key: (u32, u32)) -> bool {
+        if self.looked.is_some_and(|at| at.elapsed() < HOLDERS_EVERY) {
+            return true;
+        }
+        self.looked = Some(Instant::now());
+        self.found = discover::mapped_images(&self.spool);
+        self.found.contains(&key)
+    }
+}
+
 /// Follows all images of a spool and empties their rings.
 #[derive(Debug)]
 pub struct Drainer {
@@ -196,6 +234,8 @@ pub struct Drainer {
     left_in_rings: bool,
     /// Processes that stopped recording, and why, not yet taken.
     cut: Vec<(u32, u32)>,
+    /// Who has images' files mapped.
+    holders: Holders,
     /// Images whose files cannot be read.
     lost: HashSet<(u32, u32)>,
     /// What was learned of them and is not yet taken.
@@ -228,6 +268,7 @@ impl Drainer {
             chosen: Vec::new(),
             left_in_rings: false,
             cut: Vec::new(),
+            holders: Holders { spool: spool.to_owned(), looked: None, found: HashSet::new() },
             lost: HashSet::new(),
             losses: Vec::new(),
         }
@@ -397,14 +438,16 @@ impl Drainer {
     pub fn reap(&mut self, status_of: impl Fn(u32) -> Option<How>) -> io::Result<()> {
         let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
         all(keys.iter().enumerate(), |(place, key)| {
-            let replaced = keys.get(place + 1).is_some_and(|next| next.0 == key.0);
-            let Some(tracked) = self.living.get(key) else { return Ok(()) };
+            let ticks = |key: &(u32, u32)| self.living.get(key).map(|tracked| tracked.start_ticks);
+            // Two of one number and different starts are of two namespaces, or the first has ended.
+            let replaced = keys.get(place + 1).is_some_and(|next| next.0 == key.0 && ticks(next) == ticks(key));
+            let Some(tracked) = self.living.get_mut(key) else { return Ok(()) };
             let how = if replaced {
                 Some(How::Exec)
             } else if let Some(how) = status_of(key.0) {
                 Some(how)
             } else {
-                (!runs_still(*key, tracked.start_ticks)).then(|| how_gone(key.0, tracked.start_ticks))
+                (!tracked.runs(*key, &mut self.holders)).then(|| how_gone(key.0, tracked.start_ticks))
             };
             how.map_or(Ok(()), |how| self.end(*key, how))
         })
@@ -424,6 +467,9 @@ impl Drainer {
         let discovered = all(tracked.open_rings(&self.spool, key), |text| self.note(&Note::Loss { text }));
         let emptied = all(&mut tracked.rings, |ring| self.empty(ring));
         self.left_in_rings |= tracked.rings.iter().any(TrackedRing::is_waiting);
+        if how != How::Running {
+            tracked.file.leave();
+        }
         self.done.insert(key);
         let noted = self.note(&Note::Ended { counter: clock::counter(), pid: key.0, seq: key.1, how });
         if emptied.is_ok() && how != How::Running {
@@ -434,7 +480,12 @@ impl Drainer {
 
     /// Notes the memory of every living image.
     pub fn sample(&mut self) -> io::Result<()> {
-        let keys: Vec<(u32, u32)> = self.living.keys().copied().collect();
+        // Not those whose number is another's, or is not known yet.
+        let is_own = |(key, tracked): (&(u32, u32), &mut Tracked)| {
+            tracked.seen = tracked.seen || runs_still(*key, tracked.start_ticks);
+            tracked.seen.then_some(*key)
+        };
+        let keys: Vec<(u32, u32)> = self.living.iter_mut().filter_map(is_own).collect();
         for (pid, seq) in keys {
             if let Some(Memory { resident_bytes, anonymous_bytes: resident_anonymous_bytes, resident_peak_bytes }) = proc_fs::memory(pid) {
                 let counter = clock::counter();

@@ -69,6 +69,19 @@ impl Stat {
     }
 }
 
+/// Whether there is a process of this number, which may be one that `/proc` does not show.
+pub fn exists(pid: u32) -> bool {
+    let pid = rustix::process::Pid::from_raw(pid as i32);
+    pid.is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
+}
+
+/// The mappings of all processes that can be seen, as their `maps` have them.
+pub fn all_maps() -> impl Iterator<Item = Vec<u8>> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    pids.filter_map(|pid| content(format!("/proc/{pid}/maps")).ok())
+}
+
 /// How the process ended, as `waitpid` would say it, where nobody has waited for it yet.
 pub fn wait_status(pid: u32, start_ticks: u64) -> Option<i32> {
     let stat = Stat::read(pid).filter(|stat| stat.state == b'Z' && stat.threads <= 1)?;

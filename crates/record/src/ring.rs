@@ -111,11 +111,25 @@ impl ProcessFile {
         header
     }
 
-    fn word(&self, offset: usize) -> u32 {
+    fn atomic(&self, offset: usize) -> &AtomicU32 {
         assert!(offset.is_multiple_of(4) && offset + 4 <= size_of::<ProcessHeader>());
         // SAFETY: the mapping is page-aligned and at least a header long (`open`), so that an aligned offset within the header is
         // a valid u32 for as long as `self` lives; both sides access those that change atomically only.
-        unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }.load(Ordering::Acquire)
+        unsafe { AtomicU32::from_ptr(self.0.as_mut_ptr().add(offset).cast()) }
+    }
+
+    fn word(&self, offset: usize) -> u32 {
+        self.atomic(offset).load(Ordering::Acquire)
+    }
+
+    /// Whether it has said that it ends, by exit() or _exit().
+    pub fn exited(&self) -> bool {
+        self.word(offset_of!(ProcessHeader, exited)) != 0
+    }
+
+    /// Tells the image that it is read no more, should it run after all: it does not wait for room then.
+    pub fn leave(&self) {
+        self.atomic(offset_of!(ProcessHeader, left)).store(1, Ordering::Release);
     }
 
     /// How many rings the image says that it has.

@@ -4,6 +4,7 @@
  * Calls that the allocator makes to its own public functions are its own business: while a hook is inside it (`inside`), a call
  * from the allocator's own code is passed on without a record. A signal handler's calls come from elsewhere and are recorded. */
 #include <dlfcn.h>
+#include <gnu/libc-version.h>
 #include <malloc.h>
 #include "arch.h"
 
@@ -96,12 +97,17 @@ static void resolve_starters(void);
 #define FOREIGN (1ull << 63)
 _Static_assert(HL_FAMILY_SHIFT + 2 < 63, "block words have no place for FOREIGN");
 
-/* The next definition of a function that the C library has had since `version`. What bears that name is what a program's call is bound to, also
- * where it is hidden from who names none (libc_malloc_debug.so). */
-static void *next_of_version(const char *name, const char *version)
+static struct range code_of(void *function);
+static bool in_range(struct range range, uintptr_t address);
+
+/* The next definition of a function that the C library has had from its first version on. A program's call names that version, and is bound to what
+ * bears it before the C library does, also where that is hidden from who names none (libc_malloc_debug.so). */
+static void *next_of_first_version(const char *name)
 {
-    void *found = dlvsym(RTLD_NEXT, name, version);
-    return found ? found : dlsym(RTLD_NEXT, name);
+    void *found = dlsym(RTLD_NEXT, name), *versioned = NULL;
+    if (in_range(code_of((void *)gnu_get_libc_version), (uintptr_t)found))
+        versioned = dlvsym(RTLD_NEXT, name, LIBC_VERSION);
+    return versioned ? versioned : found;
 }
 
 /* Looks up the next definitions, once. Runs at the latest in our constructor, and earlier when someone else's constructor
@@ -112,7 +118,7 @@ static bool resolve(void)
         return resolving == 2;
     int error = errno;
     resolving = 1;
-#define LOOK_UP(name) __typeof__(next.name) name##_found = (__typeof__(next.name))next_of_version(#name, LIBC_VERSION)
+#define LOOK_UP(name) __typeof__(next.name) name##_found = (__typeof__(next.name))next_of_first_version(#name)
 #define LOOK_UP_ANY(name) __typeof__(next.name) name##_found = (__typeof__(next.name))dlsym(RTLD_NEXT, #name)
 #define JUDGE(name) next.foreign_##name = in_range(next.allocator, (uintptr_t)name##_found) ? 0 : FOREIGN
 #define TAKE(name) next.name = name##_found ? name##_found : next.name

@@ -114,6 +114,7 @@ struct hl_control {
 #define HL_CUT_STOPPED 2u /* hl_control.state asked for it */
 #define HL_CUT_NO_SPACE 3u /* a ring's file, of which the beginning only has memory, could not have more: the disk is full */
 #define HL_CUT_UNREAD 4u /* PID-SEQ.unread is there */
+#define HL_CUT_LEFT 6u /* hl_process.left */
 #define HL_CUT_TIMELESS 5u /* the program has forbidden itself to read the counter (sandbox.c) */
 
 /* hl_process.architecture */
@@ -192,7 +193,8 @@ struct hl_process {
     uint64_t more_offset;
     uint64_t more_capacity;
     uint64_t more_used; /* atomic, published with release order */
-    uint8_t unused0[24];
+    uint32_t left;      /* atomic; 1: the drainer reads it no more, because it takes the image for ended */
+    uint8_t unused0[20];
     struct hl_ring first_ring; /* its offsets are those in this file */
 };
 

@@ -109,6 +109,10 @@ COLD static bool wait_for_room(struct thread *t, uint64_t words)
             process_cut(HL_CUT_STOPPED, began);
             return no_room(t, head);
         }
+        if (load_relaxed(&recorder.process->file->left)) {
+            process_cut(HL_CUT_LEFT, began);
+            return no_room(t, head);
+        }
         if (count % CHECK_DRAINER_COUNT == 0) {
             bool lives = drainer_lives();
             if (!lives || is_unread()) {

@@ -1,5 +1,4 @@
 /* Starting to record, and the target's life: its constructor, fork, dlclose, exit, marks. */
-#include <gnu/libc-version.h>
 #include <stdlib.h>
 #include "arch.h"
 

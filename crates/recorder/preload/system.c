@@ -206,14 +206,22 @@ static bool visit_mappings(mapping_visitor visitor, void *context)
     char buffer[2048];
     struct mapping mapping;
     size_t held = 0;
-    /* the process's own is empty once its first thread has ended */
-    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+    long fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
     if (failed(fd))
         return false;
-    for (bool more = true; more;) {
+    for (bool more = true, any = false; more;) {
         long got = sys(SYS_read, fd, (long)(buffer + held), (long)(sizeof buffer - 1 - held), 0, 0, 0);
+        if (!got && !any) { /* the process's are gone once its first thread has ended */
+            sys_always(SYS_close, fd, 0, 0, 0, 0, 0);
+            fd = sys(SYS_openat, AT_FDCWD, (long)"/proc/thread-self/maps", O_RDONLY | O_CLOEXEC, 0, 0, 0);
+            if (failed(fd))
+                return false;
+            any = true;
+            continue;
+        }
         if (got <= 0)
             break;
+        any = true;
         held += (size_t)got;
         size_t line = 0;
         for (size_t i = 0; i < held && more; i++) {

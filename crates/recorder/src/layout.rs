@@ -104,6 +104,8 @@ pub const CUT_NO_SPACE: u32 = 3;
 pub const CUT_UNREAD: u32 = 4;
 /// [`ProcessHeader::cut_reason`]: the program has forbidden itself to read the counter (seccomp's strict mode, `PR_SET_TSC`).
 pub const CUT_TIMELESS: u32 = 5;
+/// [`ProcessHeader::cut_reason`]: [`ProcessHeader::left`].
+pub const CUT_LEFT: u32 = 6;
 
 /// [`ProcessHeader::architecture`]: x86-64.
 pub const X86_64: u32 = 1;
@@ -191,8 +193,10 @@ pub struct ProcessHeader {
     pub more_capacity: u64,
     /// Bytes of records published there.
     pub more_used: AtomicU64,
+    /// 1: the drainer reads it no more, because it takes the image for ended.
+    pub left: AtomicU32,
     /// Nothing.
-    pub unused0: [u64; 3],
+    pub unused0: [u32; 5],
     /// The process's ring 0; its offsets are those in this file.
     pub first_ring: RingHeader,
 }
@@ -446,7 +450,7 @@ mod tests {
         same_names!("hl_process", ProcessHeader, magic, version, pid, seq, ppid, began, parent_pid, parent_seq, architecture,
             start_ticks, begin_counter, state, cut_reason, cut_counter, exited, exit_status, exit_counter, ring_count,
             page_bytes, records_offset, records_capacity, records_used, lost, exit_resident_bytes, exit_anonymous_bytes,
-            exit_resident_peak_bytes, more_offset, more_capacity, more_used, first_ring);
+            exit_resident_peak_bytes, more_offset, more_capacity, more_used, left, first_ring);
         same_names!("hl_record", Record, kind, bytes, counter);
         same_names!("hl_text", Text, head, text_bytes);
         same_names!("hl_module", Module, head, bias, start, end, index, build_id_bytes, path_bytes);
@@ -459,7 +463,7 @@ mod tests {
         #[rustfmt::skip]
         constants!(VERSION, CONTROL_MAGIC, PROCESS_MAGIC, RING_MAGIC, CONTROL_RECORDING, CONTROL_STOPPED, CONTROL_MEMORY, STACK_DEPTH_MAX,
             STEP_PROCESS_FILE, STEP_RING_FILE, STEP_MAP, STEP_SANDBOX, BEGAN_STARTED, BEGAN_FORK, BEGAN_EXEC,
-            PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, CUT_TIMELESS, X86_64, AARCH64, LOST_NESTED_FULL,
+            PROCESS_RECORDING, PROCESS_CUT, CUT_DRAINER_DEAD, CUT_STOPPED, CUT_NO_SPACE, CUT_UNREAD, CUT_TIMELESS, CUT_LEFT, X86_64, AARCH64, LOST_NESTED_FULL,
             LOST_NESTED_DEEPER, LOST_NO_RING, LOST_RECORDS_FULL, LOST_STACK_BOUNDS, LOST_MARK_LONG, LOST_NESTED_STACK, LOST_IN_SANDBOX,
             LOST_REASONS, RECORD_EXECUTABLE, RECORD_COMMAND_LINE, RECORD_MODULE, RECORD_MODULE_UNLOADED, RING_FREE,
             RING_IN_USE, ALLOC, ALLOC_FAILED, FREE, REALLOC, REALLOC_FAILED, USABLE_SIZE, THREAD_BEGIN, THREAD_END, MARK,

@@ -178,6 +178,7 @@ impl Facts {
                 let why = match reason {
                     layout::CUT_DRAINER_DEAD => "heaplab was ended",
                     layout::CUT_NO_SPACE => "no space was left for what the program had to say",
+                    layout::CUT_LEFT => "a process that ran on was taken for ended",
                     layout::CUT_TIMELESS => {
                         "the program may not read the processor's counter any more (seccomp's strict mode, or PR_SET_TSC)"
                     }

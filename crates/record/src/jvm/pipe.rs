@@ -14,6 +14,7 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::{DirBuilderExt, symlink};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Bytes that the kernel is asked to hold, so that the JVM seldom waits.
 pub const PIPE_BYTES: usize = 1 << 20;
@@ -133,14 +134,18 @@ impl Drop for LogPipe {
     }
 }
 
+static NEXT_FOLDER: AtomicU32 = AtomicU32::new(0);
+
 /// A folder that only this user can open, whose name neither `-Xlog` nor `JAVA_TOOL_OPTIONS` would split.
 fn folder() -> Result<PathBuf, RecordError> {
     let splits = |path: &Path| path.to_string_lossy().contains([':', ',', ' ', '\t', '"', '\'', '%']);
     let places = [std::env::temp_dir(), PathBuf::from("/tmp"), PathBuf::from("/dev/shm")];
     let mut failed = RecordError::io("cannot make a folder in", &places[0])(io::ErrorKind::InvalidFilename.into());
     for place in places.iter().filter(|place| !splits(place)) {
-        for attempt in 0..100 {
-            let folder = place.join(format!("heaplab-jvm-{}-{attempt}", std::process::id()));
+        for _ in 0..100 {
+            // A name that was there once is not given again: who knows it (the keeper) would take the new folder for the old one.
+            let number = NEXT_FOLDER.fetch_add(1, Ordering::Relaxed);
+            let folder = place.join(format!("heaplab-jvm-{}-{number}", std::process::id()));
             match fs::DirBuilder::new().mode(0o700).create(&folder) {
                 Ok(()) => return Ok(folder),
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
