@@ -79,11 +79,23 @@ struct Tracked {
     cut: bool,
     /// Its number was seen to be that of its process.
     seen: bool,
+    /// When its file was opened.
+    since: Instant,
 }
 
 impl Tracked {
     fn new(file: ProcessFile, start_ticks: u64) -> Tracked {
-        Tracked { file, start_ticks, rings: Vec::new(), next_ring: 0, is_misled: false, unread: Vec::new(), cut: false, seen: false }
+        Tracked {
+            file,
+            start_ticks,
+            rings: Vec::new(),
+            next_ring: 0,
+            is_misled: false,
+            unread: Vec::new(),
+            cut: false,
+            seen: false,
+            since: Instant::now(),
+        }
     }
 
     /// Whether the image's process runs. Where its number is not known for its own, it may have ended before anybody looked; but it may also live in a
@@ -96,7 +108,7 @@ impl Tracked {
         if proc_fs::Stat::read(key.0).is_none() && proc_fs::exists(key.0) {
             return true;
         }
-        !self.seen && !self.file.exited() && holders.may_hold(key)
+        !self.seen && !self.file.exited() && holders.may_hold(key, self.since)
     }
 
     /// Opens the image's process file; `None` while that is being made. The error says why nothing can be read of it.
@@ -202,14 +214,14 @@ struct Holders {
 }
 
 impl Holders {
-    /// Whether some process has the image's file mapped. Between two looks that is not known of those that have none.
-    fn may_hold(&mut self, key: (u32, u32)) -> bool {
-        if self.looked.is_some_and(|at| at.elapsed() < HOLDERS_EVERY) {
-            return true;
+    /// Whether some process has the file mapped of an image that is known since `since`. Until the next look that is not known of one that came after the
+    /// last.
+    fn may_hold(&mut self, key: (u32, u32), since: Instant) -> bool {
+        if self.looked.is_none_or(|at| at.elapsed() >= HOLDERS_EVERY) {
+            self.looked = Some(Instant::now());
+            self.found = discover::mapped_images(&self.spool);
         }
-        self.looked = Some(Instant::now());
-        self.found = discover::mapped_images(&self.spool);
-        self.found.contains(&key)
+        self.found.contains(&key) || self.looked.is_some_and(|at| at < since)
     }
 }
 

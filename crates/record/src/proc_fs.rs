@@ -75,11 +75,11 @@ pub fn exists(pid: u32) -> bool {
     pid.is_some_and(|pid| !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH)))
 }
 
-/// The mappings of all processes that can be seen, as their `maps` have them.
+/// The mappings of all other processes that can be seen, as their `maps` have them.
 pub fn all_maps() -> impl Iterator<Item = Vec<u8>> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.filter_map(|pid| content(format!("/proc/{pid}/maps")).ok())
+    pids.filter(|pid| *pid != std::process::id()).filter_map(|pid| content(format!("/proc/{pid}/maps")).ok())
 }
 
 /// How the process ended, as `waitpid` would say it, where nobody has waited for it yet.
