@@ -35,6 +35,7 @@ mod shoe_words;
 mod sites;
 pub mod slop;
 mod spread;
+mod strategy;
 pub mod words;
 
 pub use detect::{Detectors, ORDER};
