@@ -9,6 +9,17 @@ use crate::{GrowthStrategy, Through};
 const HEAD: usize = 6;
 const TAIL: usize = 16;
 
+/// What is known of a step's bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Move {
+    /// They were copied.
+    Copied,
+    /// The block moved; the allocator may have had the kernel move it.
+    Remapped,
+    /// No move was seen.
+    NotSeen,
+}
+
 /// A buffer that grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Chain {
@@ -18,13 +29,26 @@ pub(crate) struct Chain {
     pub(crate) cumulative: u64,
     pub(crate) copied_upper: u64,
     pub(crate) copied_moved: u64,
+    pub(crate) remapped: u64,
+    /// Steps after which the smaller block was freed at once; of buffers grown by hand.
+    pub(crate) prompt_steps: u64,
     head: [u64; HEAD],
     tail: [u64; TAIL],
 }
 
 impl Chain {
     pub(crate) fn new(through: Through, first: u64) -> Chain {
-        let mut chain = Chain { through, steps: 0, cumulative: first, copied_upper: 0, copied_moved: 0, head: [0; HEAD], tail: [0; TAIL] };
+        let mut chain = Chain {
+            through,
+            steps: 0,
+            cumulative: first,
+            copied_upper: 0,
+            copied_moved: 0,
+            remapped: 0,
+            prompt_steps: 0,
+            head: [0; HEAD],
+            tail: [0; TAIL],
+        };
         chain.note(first);
         chain
     }
@@ -41,15 +65,28 @@ impl Chain {
     }
 
     /// The buffer grew to `size`.
-    pub(crate) fn grow(&mut self, size: u64, moved: bool) {
+    pub(crate) fn grow(&mut self, size: u64, moved: Move) {
         let before = self.last();
         self.copied_upper = self.copied_upper.saturating_add(before);
-        if moved {
-            self.copied_moved = self.copied_moved.saturating_add(before);
+        match moved {
+            Move::Copied => self.copied_moved = self.copied_moved.saturating_add(before),
+            Move::Remapped => self.remapped = self.remapped.saturating_add(before),
+            Move::NotSeen => {}
         }
         self.cumulative = self.cumulative.saturating_add(size);
         self.steps += 1;
         self.note(size);
+    }
+
+    /// The buffer was replaced by one of `size`, and freed then, perhaps at once.
+    pub(crate) fn grow_by_hand(&mut self, size: u64, at_once: bool) {
+        self.prompt_steps += u64::from(at_once);
+        self.grow(size, Move::NotSeen);
+    }
+
+    /// The first size.
+    pub(crate) fn first(&self) -> u64 {
+        self.head[0]
     }
 
     /// The last sizes, in order.
@@ -73,7 +110,7 @@ impl Chain {
 
     /// What doubling from the first size to at least the last would ask for.
     pub(crate) fn doubling(&self) -> Doubling {
-        doubling(self.head[0], self.last())
+        doubling(self.first(), self.last())
     }
 
     /// How it grows.
@@ -114,9 +151,9 @@ mod tests {
     #[test]
     fn a_sample_shows_both_ends() {
         let mut chain = Chain::new(Through::Realloc, 1);
-        (2..=5).for_each(|size| chain.grow(size, false));
+        (2..=5).for_each(|size| chain.grow(size, Move::NotSeen));
         assert_eq!(chain.sample(), (vec![1, 2, 3, 4, 5], None));
-        (6..=100).for_each(|size| chain.grow(size, false));
+        (6..=100).for_each(|size| chain.grow(size, Move::NotSeen));
         let (sample, gap) = chain.sample();
         assert_eq!(sample.len() as u64 + gap.unwrap().1, 100);
         assert_eq!((sample[5], sample[6], sample.last()), (6, 85, Some(&100)));

@@ -2,12 +2,14 @@
 //!
 //! A realloc chain is followed by identity. A buffer that is grown by hand (allocate more, copy, free the old one) is
 //! recognised by this: a larger block from the same stack and thread, and within a few rows the free of the smaller one. Two such
-//! buffers that grow in turn are not told apart and then are not reported; none is reported that did not grow so.
+//! buffers that grow in turn are not told apart and then are not reported. Messages that become longer look the same: what was
+//! recognised so is called likely only where a buffer grew large in many steps, each followed by the free at once.
 //!
-//! Copied bytes are an upper bound where a realloc may have grown in place; the bytes of moves that were recorded stand beside it.
+//! What was copied is said as far as it is known: realloc's moves were recorded, those of glibc's large blocks perhaps made without
+//! copying, and of a copy by hand there is no event at all. What every step copies if it copies all is the upper bound.
 //! Growth by the good factor or more is left out.
 
-use crate::chain::Chain;
+use crate::chain::{Chain, Move};
 use crate::sites::{Sites, largest};
 use crate::words::{bytes, count, plural};
 use crate::{Basis, Confidence, Cost, Evidence, Finding, Growth, GrowthStrategy, Kind, Level, Options, Saving, StackShare, Through};
@@ -15,6 +17,9 @@ use hashbrown::HashMap;
 use heaplab_profile::{Instant, Object, Profile};
 use heaplab_trace::{Event, Flags, ObjectId, StackId, tables::Tables};
 use std::collections::BTreeMap;
+
+/// So many steps in a row are no accident.
+const MANY_STEPS: u64 = 32;
 
 /// The last two births of a stack, where the later one is larger.
 #[derive(Clone, Copy, Debug, Default)]
@@ -28,6 +33,7 @@ struct Births {
 #[derive(Clone, Debug)]
 struct Sum {
     growth: Growth,
+    copied_moved: u64,
     longest: Chain,
 }
 
@@ -37,6 +43,7 @@ pub(crate) struct Growths {
     least_steps: u64,
     good_factor: f64,
     window: u64,
+    remapped_from: u64,
     chains: HashMap<ObjectId, (Chain, StackId)>,
     births: HashMap<StackId, Births>,
     sums: HashMap<(StackId, Through), Sum>,
@@ -48,6 +55,7 @@ impl Growths {
             least_steps: u64::from(options.growth_steps),
             good_factor: options.good_factor,
             window: options.copy_window_rows,
+            remapped_from: options.remapped_from_bytes,
             chains: HashMap::new(),
             births: HashMap::new(),
             sums: HashMap::new(),
@@ -79,31 +87,37 @@ impl Growths {
             return;
         }
         let (chain, stack) = self.chains.entry(id).or_insert_with(|| (Chain::new(Through::Realloc, before.size), event.stack));
-        chain.grow(after.size, event.has(Flags::MOVED));
+        let moved = match event.has(Flags::MOVED) {
+            true if before.size < self.remapped_from => Move::Copied,
+            true => Move::Remapped,
+            false => Move::NotSeen,
+        };
+        chain.grow(after.size, moved);
         *stack = event.stack;
     }
 
     #[inline]
     pub(crate) fn died(&mut self, now: &Instant, event: &Event, id: ObjectId, object: &Object) {
         let successor = self.births.get_mut(&object.stack).and_then(|births| {
-            let fits = births.smaller == Some(id) && births.thread == event.thread && now.row - births.row <= self.window;
+            let rows = now.row - births.row;
+            let fits = births.smaller == Some(id) && births.thread == event.thread && rows <= self.window;
             if fits {
                 births.smaller = None
             };
-            births.last.filter(|_| fits)
+            births.last.filter(|_| fits).map(|(next, size)| (next, size, rows == 1))
         });
         let chain = if self.chains.is_empty() { None } else { self.chains.remove(&id) };
         match (successor, chain) {
-            (Some((next, size)), Some((mut chain, _))) if chain.through == Through::AllocateCopyFree => {
-                chain.grow(size, true);
+            (Some((next, size, at_once)), Some((mut chain, _))) if chain.through == Through::AllocateCopyFree => {
+                chain.grow_by_hand(size, at_once);
                 self.chains.insert(next, (chain, object.stack));
             }
-            (Some((next, size)), chain) => {
+            (Some((next, size, at_once)), chain) => {
                 if let Some((chain, stack)) = chain {
                     self.end(chain, stack);
                 }
                 let mut chain = Chain::new(Through::AllocateCopyFree, object.size);
-                chain.grow(size, true);
+                chain.grow_by_hand(size, at_once);
                 self.chains.insert(next, (chain, object.stack));
             }
             (None, Some((chain, stack))) => self.end(chain, stack),
@@ -121,14 +135,15 @@ impl Growths {
             return;
         }
         let doubling = chain.doubling();
-        let empty = || Sum { growth: nothing(chain.through, strategy), longest: chain.clone() };
+        let empty = || Sum { growth: nothing(chain.through, strategy), copied_moved: 0, longest: chain.clone() };
         let sum = self.sums.entry((stack, chain.through)).or_insert_with(empty);
         let growth = &mut sum.growth;
         growth.chains += 1;
         growth.steps += chain.steps;
         growth.cumulative_bytes = growth.cumulative_bytes.saturating_add(chain.cumulative);
         growth.copied_upper_bytes = growth.copied_upper_bytes.saturating_add(chain.copied_upper);
-        growth.copied_moved_bytes = growth.copied_moved_bytes.saturating_add(chain.copied_moved);
+        growth.remapped_bytes = growth.remapped_bytes.saturating_add(chain.remapped);
+        sum.copied_moved = sum.copied_moved.saturating_add(chain.copied_moved);
         growth.doubling_cumulative_bytes = growth.doubling_cumulative_bytes.saturating_add(doubling.cumulative);
         growth.doubling_copied_bytes = growth.doubling_copied_bytes.saturating_add(doubling.copied);
         growth.doubling_steps += doubling.steps;
@@ -169,7 +184,8 @@ fn nothing(through: Through, strategy: GrowthStrategy) -> Growth {
         steps: 0,
         cumulative_bytes: 0,
         copied_upper_bytes: 0,
-        copied_moved_bytes: 0,
+        copied_moved_bytes: None,
+        remapped_bytes: 0,
         doubling_cumulative_bytes: 0,
         doubling_copied_bytes: 0,
         doubling_steps: 0,
@@ -184,7 +200,8 @@ fn merge(all: &mut Sum, sum: Sum) {
     a.steps += b.steps;
     a.cumulative_bytes = a.cumulative_bytes.saturating_add(b.cumulative_bytes);
     a.copied_upper_bytes = a.copied_upper_bytes.saturating_add(b.copied_upper_bytes);
-    a.copied_moved_bytes = a.copied_moved_bytes.saturating_add(b.copied_moved_bytes);
+    a.remapped_bytes = a.remapped_bytes.saturating_add(b.remapped_bytes);
+    all.copied_moved = all.copied_moved.saturating_add(sum.copied_moved);
     a.doubling_cumulative_bytes = a.doubling_cumulative_bytes.saturating_add(b.doubling_cumulative_bytes);
     a.doubling_copied_bytes = a.doubling_copied_bytes.saturating_add(b.doubling_copied_bytes);
     a.doubling_steps += b.doubling_steps;
@@ -206,49 +223,20 @@ fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Optio
         return None;
     }
     (growth.sample, growth.sample_gap) = sum.longest.sample();
-    let how = match growth.strategy {
-        GrowthStrategy::JustEnough { mean_step_bytes } => {
-            format!("just enough, {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
-        }
-        GrowthStrategy::Linear { step_bytes } => format!("in steps of {}", plural(step_bytes, "byte")),
-        GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
-        GrowthStrategy::Irregular => "without a pattern".into(),
-    };
+    growth.copied_moved_bytes = (growth.through == Through::Realloc && options.moves_known).then_some(sum.copied_moved);
     let saving = Saving {
         at_peak_bytes: 0,
         total_bytes: wasted,
-        copied_bytes: growth.copied_upper_bytes.saturating_sub(growth.doubling_copied_bytes),
+        copied_bytes: growth.copied_moved_bytes.map_or(0, |copied| copied.saturating_sub(growth.doubling_copied_bytes)),
         requests: growth.steps.saturating_sub(growth.doubling_steps),
     };
-    let confidence = match growth.through {
-        Through::Realloc => Confidence { level: Level::High, reason: "each chain is one object, reallocated".into() },
-        Through::AllocateCopyFree => Confidence {
-            level: Level::Medium,
-            reason: "inferred: a larger block from the same stack, and the free of the smaller one right after".into(),
-        },
-    };
-    let advice = format!(
-        "Double the capacity instead: {} instead of {} requests, {} instead of {} asked for, at most {} instead of {} copied{}. A doubled buffer is up to half empty: shrink it once it is \
-         complete where that matters.",
-        count(growth.doubling_steps),
-        count(growth.steps),
-        bytes(growth.doubling_cumulative_bytes),
-        bytes(growth.cumulative_bytes),
-        bytes(growth.doubling_copied_bytes),
-        bytes(growth.copied_upper_bytes),
-        match growth.through {
-            Through::Realloc if !options.moves_known => String::from(" (if each moved: this recording does not say)"),
-            Through::Realloc => format!(" (moves are known to have copied {})", bytes(growth.copied_moved_bytes)),
-            Through::AllocateCopyFree => String::new(),
-        },
-    );
-    let last = sum.longest.last();
+    let confidence = confidence(&growth, &sum.longest, options);
     let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
     let basis = options.basis.unwrap_or(Basis::Measured);
     Some(Finding {
         kind: Kind::Growth,
-        title: format!("{} grew {how}, to {} bytes in {} steps", plural(growth.chains, "buffer"), count(last), count(sum.longest.steps)),
-        advice,
+        title: title(&growth, &sum.longest, confidence.level),
+        advice: advice(&growth, confidence.level),
         count: growth.chains,
         costs: vec![Cost { basis, at_peak_bytes: 0, total_bytes: wasted }],
         basis,
@@ -258,4 +246,73 @@ fn finding(sum: Sum, shares: Vec<StackShare>, profile: &Profile, options: &Optio
         stack_count,
         evidence: Evidence::Growth(growth),
     })
+}
+
+/// Of a buffer that is grown by hand nobody sees that it is one: messages that become longer, each made before the last one is freed,
+/// leave the same events. Few of them become large in many steps, and stay the only thing that their thread does.
+fn confidence(growth: &Growth, longest: &Chain, options: &Options) -> Confidence {
+    let at_once = longest.prompt_steps * 10 >= longest.steps * 9;
+    match growth.through {
+        Through::Realloc => Confidence { level: Level::High, reason: "each chain is one object, reallocated".into() },
+        Through::AllocateCopyFree if longest.steps >= MANY_STEPS && longest.last() >= options.large_bytes && at_once => Confidence {
+            level: Level::Medium,
+            reason: format!(
+                "inferred: {} times in a row a larger block from the same stack, and at once the free of the smaller one; that it was copied is not seen",
+                count(longest.steps)
+            ),
+        },
+        Through::AllocateCopyFree => Confidence {
+            level: Level::Low,
+            reason: "a larger block from the same stack and then the free of the smaller one look like one buffer; objects that only become larger look the same"
+                .into(),
+        },
+    }
+}
+
+fn title(growth: &Growth, longest: &Chain, level: Level) -> String {
+    let how = match growth.strategy {
+        GrowthStrategy::JustEnough { mean_step_bytes } => {
+            format!("just enough, about {} at a time", plural(mean_step_bytes.round() as u64, "byte"))
+        }
+        GrowthStrategy::Linear { step_bytes } => format!("in steps of {}", plural(step_bytes, "byte")),
+        GrowthStrategy::Exponential { factor } => format!("by a factor of {factor:.2}"),
+        GrowthStrategy::Irregular => "without a pattern".into(),
+    };
+    let grew = if level == Level::Low { "may have grown" } else { "grew" };
+    let (buffers, last, steps) = (plural(growth.chains, "buffer"), plural(longest.last(), "byte"), plural(longest.steps, "step"));
+    format!("{buffers} {grew} {how}, to {last} in {steps}")
+}
+
+fn advice(growth: &Growth, level: Level) -> String {
+    let double = match (level, growth.chains) {
+        (Level::Low, 1) => "If this is one buffer, double its capacity instead",
+        (Level::Low, _) => "If each is one buffer, double its capacity instead",
+        _ => "Double the capacity instead",
+    };
+    format!(
+        "{double}: {} instead of {}, {} instead of {} asked for{}. A doubled buffer is up to half empty: shrink it once it is complete where that matters.",
+        count(growth.doubling_steps),
+        plural(growth.steps, "request"),
+        bytes(growth.doubling_cumulative_bytes),
+        bytes(growth.cumulative_bytes),
+        copies(growth),
+    )
+}
+
+/// What doubling copies instead of what is copied. That is said only where it would be less, as far as is known: of buffers that hardly
+/// ever moved, doubled ones might copy more if each of theirs moved.
+fn copies(growth: &Growth) -> String {
+    let (copied, doubling) = (growth.copied(), bytes(growth.doubling_copied_bytes));
+    let why = match (growth.through, growth.copied_moved_bytes) {
+        (Through::AllocateCopyFree, _) => " (if all was copied each time)",
+        (Through::Realloc, None) => " (if each moved: this recording does not say)",
+        (Through::Realloc, Some(_)) if growth.remapped_bytes > 0 => {
+            " (blocks of 128 KiB and more that moved may have been remapped instead)"
+        }
+        (Through::Realloc, Some(_)) => "",
+    };
+    match growth.copied_moved_bytes {
+        Some(known) if known <= growth.doubling_copied_bytes => format!("; moves copied {copied}{why}"),
+        _ => format!(", at most {doubling} instead of {copied} copied{why}"),
+    }
 }

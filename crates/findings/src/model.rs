@@ -1,5 +1,6 @@
 //! What the findings are, as data: what `report` prints, `report --json` writes and the page shows.
 
+use crate::words;
 use heaplab_profile::Amount;
 use heaplab_size_class::Allocator;
 use heaplab_trace::StackId;
@@ -149,7 +150,8 @@ pub struct Saving {
     pub at_peak_bytes: u64,
     /// Bytes asked for over the whole run.
     pub total_bytes: u64,
-    /// Bytes that would no longer be copied or zeroed (an upper bound where moves were not recorded).
+    /// Bytes known to be copied or zeroed that would no longer be: at least so many. Where no move was seen it is 0, and what is
+    /// copied at most is in the evidence.
     pub copied_bytes: u64,
     /// Requests that would no longer be made.
     pub requests: u64,
@@ -289,8 +291,11 @@ pub struct Growth {
     pub cumulative_bytes: u64,
     /// Bytes copied if every step copied all that was there: an upper bound.
     pub copied_upper_bytes: u64,
-    /// Bytes copied by the steps that are known to have moved.
-    pub copied_moved_bytes: u64,
+    /// Bytes copied by the steps that are known to have moved; `None` where moves are not known, and of buffers grown by hand, whose
+    /// copying nobody saw.
+    pub copied_moved_bytes: Option<u64>,
+    /// Bytes that steps moved and that may not have been copied, by `Options::remapped_from_bytes`.
+    pub remapped_bytes: u64,
     /// Bytes asked for cumulatively if they had doubled.
     pub doubling_cumulative_bytes: u64,
     /// Bytes copied (upper bound) if they had doubled.
@@ -301,6 +306,16 @@ pub struct Growth {
     pub sample: Vec<u64>,
     /// Sizes left out of the middle of `sample`, and after how many of them.
     pub sample_gap: Option<(usize, u64)>,
+}
+
+impl Growth {
+    /// What was copied, as far as it is known: `158 KiB`, `at least 158 KiB`, `at most 940 MiB`.
+    pub fn copied(&self) -> String {
+        match self.copied_moved_bytes {
+            Some(bytes) => words::copied(bytes, self.remapped_bytes),
+            None => format!("at most {}", words::bytes(self.copied_upper_bytes)),
+        }
+    }
 }
 
 /// How a buffer grows.

@@ -44,6 +44,8 @@ pub struct Options {
     pub ended: bool,
     /// Whether the recording says which reallocations moved; an import may not.
     pub moves_known: bool,
+    /// From this size on a move may have been made without copying; [`heaplab_profile::remapped_from_bytes`] knows for which allocator.
+    pub remapped_from_bytes: u64,
     /// Most pairs of stack and size told apart.
     pub pair_limit: usize,
 }
@@ -70,6 +72,7 @@ impl Default for Options {
             recorded_under: String::new(),
             ended: true,
             moves_known: true,
+            remapped_from_bytes: u64::MAX,
             pair_limit: 1 << 18,
         }
     }

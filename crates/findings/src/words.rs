@@ -36,6 +36,16 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.decimals$} {}", UNITS[unit])
 }
 
+/// What moves copied: so many bytes, and perhaps others that may have been remapped: `158 KiB`, `at least 158 KiB`, `nothing`.
+pub fn copied(known: u64, remapped: u64) -> String {
+    match (known, remapped) {
+        (0, 0) => "nothing".into(),
+        (0, _) => format!("at most {}", bytes(remapped)),
+        (_, 0) => bytes(known),
+        (_, _) => format!("at least {}", bytes(known)),
+    }
+}
+
 /// A share of one in percent: `19.6 %`.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -83,6 +93,10 @@ mod tests {
         assert_eq!(bytes(1_048_575), "1.00 MiB");
         assert_eq!(bytes(9_247_632), "8.82 MiB");
         assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(
+            [copied(0, 0), copied(10, 0), copied(10, 20), copied(0, 20)],
+            ["nothing", "10 bytes", "at least 10 bytes", "at most 20 bytes"]
+        );
         assert_eq!(percent(0.196), "19.6 %");
         assert_eq!(percent(0.000_1), "< 0.1 %");
         assert_eq!(percent(2.0), "200 %");

@@ -49,7 +49,7 @@ pub use model::{
     TimelinePoint, Totals,
 };
 pub use observe::{Instant, NoObserver, Object, Observer};
-pub use options::{At, MomentRequest, Options};
+pub use options::{At, MomentRequest, Options, remapped_from_bytes};
 pub use pass::profile;
 pub use processes::{ProcessPeak, process_peaks};
 pub use resident::{ResidentPeak, resident, resident_peak};

@@ -73,8 +73,10 @@ pub struct Totals {
     pub reallocations: u64,
     /// Of these, how many moved the object.
     pub moved_reallocations: u64,
-    /// Bytes that moving reallocations had to copy: the smaller of old and new size.
+    /// Bytes that moving reallocations had to copy: the smaller of old and new size. What may have been remapped is not in it.
     pub moved_bytes: u64,
+    /// Bytes that moved and may not have been copied, by `Options::remapped_from_bytes`.
+    pub remapped_bytes: u64,
     /// Bytes of all requests (a reallocation counts with its whole new size).
     pub requested_bytes: u64,
     /// Usable bytes of all requests that were measured.
@@ -207,7 +209,7 @@ pub struct StackRow {
     pub reallocations: u64,
     /// Reallocations that moved.
     pub moved_reallocations: u64,
-    /// Bytes that these had to copy.
+    /// Bytes that these had to copy, without what may have been remapped.
     pub moved_bytes: u64,
     /// Objects sized here that died or were sized again elsewhere.
     pub released: Amount,

@@ -243,9 +243,11 @@ impl<'a, O: Observer> Pass<'a, O> {
         let size_row = self.request(event)?;
         self.totals.reallocations += 1;
         if event.has(Flags::MOVED) {
-            let copied = before.size.min(event.size);
+            let moved = before.size.min(event.size);
+            let (copied, remapped) = if before.size < self.options.remapped_from_bytes { (moved, 0) } else { (0, moved) };
             self.totals.moved_reallocations += 1;
             self.totals.moved_bytes = self.totals.moved_bytes.saturating_add(copied);
+            self.totals.remapped_bytes = self.totals.remapped_bytes.saturating_add(remapped);
             self.stacks.moved(event.stack, copied);
         }
         let after = Object {

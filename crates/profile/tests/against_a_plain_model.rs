@@ -1,6 +1,6 @@
 //! The streaming pass against a plain model that keeps everything: same sums, same peak, same rows at the peak.
 
-use heaplab_profile::{Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile};
+use heaplab_profile::{Amount, At, MomentRequest, NoObserver, Options, Profile, TimelineAxis, profile, remapped_from_bytes};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Mark, StackNode, Tables};
 use heaplab_trace::{Event, Flags, Op};
@@ -191,4 +191,18 @@ fn marks_of_other_processes_are_taken_by_their_time_and_own_ones_by_their_event(
     // A trace without times has only what passed in it.
     let untimed = events.map(|event| Event { time_ns: 0, ..event });
     assert_eq!(taken(&untimed), [row("own", 2, 200)]);
+}
+
+#[test]
+fn what_may_have_been_remapped_is_not_counted_as_copied() {
+    let birth = |object, size| Event { op: Op::Alloc, object, size, ..Event::default() };
+    let moved = |object, size| Event { op: Op::Realloc, object, size, flags: Flags::MOVED, ..Event::default() };
+    let events = [birth(0, 1000), moved(0, 200_000), moved(0, 300_000), birth(1, 131_048), moved(1, 500), moved(1, 600)];
+    let sums = |options: &Options| {
+        let totals = run(&events, options).totals;
+        (totals.moved_reallocations, totals.moved_bytes, totals.remapped_bytes)
+    };
+    assert_eq!(sums(&Options::default()), (4, 1000 + 200_000 + 500 + 500, 0));
+    let glibc = Options { remapped_from_bytes: remapped_from_bytes("glibc 2.36"), ..Options::default() };
+    assert_eq!(sums(&glibc), (4, 1000 + 500, 200_000 + 500));
 }

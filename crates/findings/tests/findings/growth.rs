@@ -1,7 +1,8 @@
 //! Growth through the public interface, the document's arithmetic first.
 
 use crate::program::Program;
-use heaplab_findings::{Evidence, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through};
+use heaplab_findings::{Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Level, Options, Through};
+use heaplab_trace::{Flags, Op};
 
 fn grown(findings: &Findings) -> Vec<&Growth> {
     findings
@@ -34,7 +35,7 @@ fn the_documents_just_enough() {
     assert_eq!(growth.strategy, GrowthStrategy::JustEnough { mean_step_bytes: 1.0 });
     assert_eq!(growth.steps, MIB - 1);
     assert_eq!(growth.copied_upper_bytes, 549_756_338_176 - MIB);
-    assert_eq!(growth.copied_moved_bytes, growth.copied_upper_bytes);
+    assert_eq!(growth.copied_moved_bytes, Some(growth.copied_upper_bytes));
 }
 
 #[test]
@@ -51,7 +52,7 @@ fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
     assert_eq!(finding.saving.total_bytes, 134_742_016 - 2_093_056);
     insta::assert_snapshot!(format!("{}\n{}", finding.title, finding.advice), @r#"
     1 buffer grew in steps of 4,096 bytes, to 1,048,576 bytes in 255 steps
-    Double the capacity instead: 8 instead of 255 requests, 2.00 MiB instead of 128 MiB asked for, at most 1.00 MiB instead of 128 MiB copied (moves are known to have copied 128 MiB). A doubled buffer is up to half empty: shrink it once it is complete where that matters.
+    Double the capacity instead: 8 instead of 255 requests, 2.00 MiB instead of 128 MiB asked for, at most 1.00 MiB instead of 128 MiB copied. A doubled buffer is up to half empty: shrink it once it is complete where that matters.
     "#);
 }
 
@@ -59,8 +60,44 @@ fn the_documents_four_kib_steps_and_what_doubling_makes_of_them() {
 fn where_moves_are_not_known_none_are_claimed() {
     let steps = || buffer((1..=256).map(|step| step * 4096));
     let (_, findings) = steps().findings(Options { moves_known: false, ..Options::default() });
-    let advice = &findings.findings[0].advice;
-    assert!(advice.contains("copied (if each moved: this recording does not say).") && !advice.contains("moves are known"), "{advice}");
+    let Finding { advice, saving, .. } = &findings.findings[0];
+    assert!(advice.contains(" instead of at most 128 MiB copied (if each moved: this recording does not say)."), "{advice}");
+    let growth = grown(&findings)[0];
+    assert_eq!((growth.copied_moved_bytes, growth.copied().as_str(), saving.copied_bytes), (None, "at most 128 MiB", 0));
+}
+
+#[test]
+fn what_grew_in_place_was_not_copied() {
+    let mut program = buffer((1..=256).map(|step| step * 4096));
+    for event in program.events.iter_mut().filter(|event| event.op == Op::Realloc).skip(4) {
+        event.flags = Flags::default();
+    }
+    let (profile, findings) = program.findings(Options::default());
+    let moved = (1 + 2 + 3 + 4) * 4096;
+    assert_eq!(profile.totals.moved_bytes, moved);
+    let (finding, growth) = (&findings.findings[0], grown(&findings)[0]);
+    assert_eq!((growth.copied_upper_bytes, growth.copied_moved_bytes), (255 * 256 / 2 * 4096, Some(moved)));
+    assert_eq!(finding.saving.copied_bytes, 0, "doubling may copy a MiB");
+    assert!(finding.advice.contains("128 MiB asked for; moves copied 40.0 KiB. A doubled"), "{}", finding.advice);
+}
+
+#[test]
+fn what_glibc_may_have_remapped_is_not_called_copied() {
+    let from = heaplab_profile::remapped_from_bytes("glibc 2.36");
+    assert_eq!(from, heaplab_profile::remapped_from_bytes(""), "not known: perhaps glibc");
+    assert_eq!(heaplab_profile::remapped_from_bytes("jemalloc (libjemalloc.so.2)"), u64::MAX);
+    let options = Options { remapped_from_bytes: from, ..Options::default() };
+    let (_, findings) = buffer((1..=256).map(|step| step * 4096)).findings(options.clone());
+    let (finding, growth) = (&findings.findings[0], grown(&findings)[0]);
+    // 4,096 to 126,976 are copied; 131,072 and more were mapped by themselves.
+    let copied = 31 * 32 / 2 * 4096;
+    assert_eq!((growth.copied_moved_bytes, growth.remapped_bytes), (Some(copied), growth.copied_upper_bytes - copied));
+    assert_eq!(finding.saving.copied_bytes, copied - growth.doubling_copied_bytes);
+    let said =
+        "at most 1.00 MiB instead of at least 1.94 MiB copied (blocks of 128 KiB and more that moved may have been remapped instead).";
+    assert!(finding.advice.contains(said), "{}", finding.advice);
+    let (_, findings) = buffer((32..=256).map(|step| step * 4096)).findings(options);
+    assert_eq!(grown(&findings)[0].copied(), "at most 126 MiB");
 }
 
 #[test]
@@ -97,6 +134,41 @@ fn growth_by_hand_is_recognised() {
     assert_eq!((growth.through, growth.chains, growth.steps), (Through::AllocateCopyFree, 1, 49));
     assert_eq!(growth.strategy, GrowthStrategy::Linear { step_bytes: 1000 });
     assert_eq!(growth.cumulative_bytes, (1..=50).map(|step| step * 1000).sum::<u64>());
+    assert_eq!(growth.copied_moved_bytes, None, "nobody saw a copy");
+}
+
+/// Blocks of one stack, each made before the one before it is freed.
+fn overlapping(program: &mut Program, stack: u32, sizes: impl Iterator<Item = u64>) {
+    let mut old = None;
+    for size in sizes {
+        let new = program.malloc(stack, size);
+        old.replace(new).into_iter().for_each(|old| program.free(old));
+    }
+    old.into_iter().for_each(|old| program.free(old));
+}
+
+#[test]
+fn messages_that_become_longer_are_perhaps_a_buffer() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "send"]);
+    (0..50).for_each(|_| overlapping(&mut program, stack, (1..=50).map(|message| message * 100)));
+    let (_, findings) = program.findings(Options::default());
+    let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
+    assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Low, 0));
+    assert_eq!(finding.title, "50 buffers may have grown in steps of 100 bytes, to 5,000 bytes in 49 steps");
+    insta::assert_snapshot!(finding.advice, @"If each is one buffer, double its capacity instead: 300 instead of 2,450 requests, 620 KiB instead of 6.08 MiB asked for, at most 308 KiB instead of at most 5.84 MiB copied (if all was copied each time). A doubled buffer is up to half empty: shrink it once it is complete where that matters.");
+}
+
+#[test]
+fn what_becomes_large_in_many_steps_is_likely_one_buffer() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "push_back"]);
+    overlapping(&mut program, stack, (1..=200).map(|step| step * 1000));
+    let (_, findings) = program.findings(Options::default());
+    let finding = findings.findings.iter().find(|finding| finding.kind == Kind::Growth).unwrap();
+    assert_eq!((finding.confidence.level, finding.saving.copied_bytes), (Level::Medium, 0));
+    assert!(finding.title.starts_with("1 buffer grew in steps of 1,000 bytes"), "{}", finding.title);
+    assert!(finding.advice.contains(" instead of at most 19.0 MiB copied (if all was copied each time)"), "{}", finding.advice);
 }
 
 #[test]

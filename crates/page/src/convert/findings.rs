@@ -135,7 +135,7 @@ fn sizes(evidence: &Evidence) -> Vec<model::ShoeSize> {
 
 fn growth_facts(growth: &Growth) -> Vec<(&'static str, String)> {
     let strategy = match growth.strategy {
-        GrowthStrategy::JustEnough { mean_step_bytes } => format!("just enough, {mean_step_bytes:.0} B a step"),
+        GrowthStrategy::JustEnough { mean_step_bytes } => format!("just enough, about {mean_step_bytes:.0} B a step"),
         GrowthStrategy::Linear { step_bytes } => format!("linear, {} a step", words::bytes(step_bytes)),
         GrowthStrategy::Exponential { factor } => format!("exponential, {factor:.3}×"),
         GrowthStrategy::Irregular => "irregular".into(),
@@ -152,11 +152,7 @@ fn growth_facts(growth: &Growth) -> Vec<(&'static str, String)> {
             "Asked for cumulatively",
             format!("{} (doubling: {})", words::bytes(growth.cumulative_bytes), words::bytes(growth.doubling_cumulative_bytes)),
         ),
-        (
-            "Copied, at most",
-            format!("{} (doubling: {})", words::bytes(growth.copied_upper_bytes), words::bytes(growth.doubling_copied_bytes)),
-        ),
-        ("Known to have moved", words::bytes(growth.copied_moved_bytes)),
+        ("Copied", format!("{} (doubling: at most {})", growth.copied(), words::bytes(growth.doubling_copied_bytes))),
         ("Longest chain, bytes", sample(growth)),
     ]
 }

@@ -3,7 +3,7 @@
 use crate::choose;
 use anyhow::Result;
 use heaplab_findings::{Basis, Detectors, Findings, Options};
-use heaplab_profile::{MomentRequest, ProcessPeak, Profile, process_peaks, profile};
+use heaplab_profile::{MomentRequest, ProcessPeak, Profile, process_peaks, profile, remapped_from_bytes};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::tables::{Ended, Tables};
 use heaplab_trace::{Event, EventSource, TraceError};
@@ -41,14 +41,16 @@ pub fn select(bundle: &Bundle, wanted: Option<&str>) -> Result<(Selection, Vec<P
 pub fn analyse(bundle: &Bundle, selection: Selection, basis: Option<Basis>, moments: Vec<MomentRequest>) -> Result<Analysis> {
     let tables = bundle.tables();
     let process = selection.process;
+    let remapped_from_bytes = remapped_from_bytes(&bundle.meta().allocator);
     let mut detectors = Detectors::new(Options {
         basis,
         recorded_under: bundle.meta().allocator.clone(),
         moves_known: !bundle.meta().moves_unknown,
+        remapped_from_bytes,
         ended: bundle.meta().cut.is_none() && ended(tables, process),
         ..Options::default()
     });
-    let options = heaplab_profile::Options { moments, ..heaplab_profile::Options::default() };
+    let options = heaplab_profile::Options { moments, remapped_from_bytes, ..heaplab_profile::Options::default() };
     let mut events = Watched::new(bundle, selection, "reading")?;
     let profile = profile(tables, &mut events, &options, &mut detectors).map_err(choose::of_recording(bundle))?;
     let findings = detectors.finish(tables, &profile);

@@ -50,7 +50,7 @@ fn forget_moves(value: &mut Value) {
         Value::Object(fields) => {
             for (name, field) in fields {
                 match name.as_str() {
-                    "moved_reallocations" | "moved_bytes" | "copied_moved_bytes" => *field = Value::Null,
+                    "moved_reallocations" | "moved_bytes" | "remapped_bytes" | "copied_moved_bytes" => *field = Value::Null,
                     _ => forget_moves(field),
                 }
             }

@@ -8,7 +8,7 @@ mod places;
 use super::analysis::Analysis;
 use super::moments::Shown;
 use crate::terminal;
-use heaplab_findings::words::{bytes, count, duration, percent, plural};
+use heaplab_findings::words::{bytes, copied, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
 use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
 use heaplab_trace::bundle::Bundle;
@@ -166,7 +166,7 @@ fn live(paint: &mut Paint, analysis: &Analysis, bundle: &Bundle) {
             ", {} ({} moved, {} copied)",
             plural(totals.reallocations, "reallocation"),
             count(totals.moved_reallocations),
-            bytes(totals.moved_bytes)
+            copied(totals.moved_bytes, totals.remapped_bytes)
         )
     } else {
         String::new()

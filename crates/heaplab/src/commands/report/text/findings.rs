@@ -110,7 +110,8 @@ fn cost(finding: &Finding) -> String {
             if others.is_empty() { sum } else { format!("{sum} Elsewhere at the peak: {}.", others.join(", ")) }
         }
         Kind::Growth => {
-            format!("{} asked for beyond what doubling asks for, {} copied beyond it.", bytes(total), bytes(finding.saving.copied_bytes))
+            let copied = if let Evidence::Growth(growth) = &finding.evidence { growth.copied() } else { "nothing".into() };
+            format!("{} asked for beyond what doubling asks for; {copied} copied.", bytes(total))
         }
         Kind::Churn => format!("{} asked for again and again in {}.", bytes(total), plural(finding.saving.requests, "request")),
         Kind::Leak => format!("{} held at the end.", bytes(peak)),
