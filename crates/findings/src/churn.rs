@@ -240,7 +240,7 @@ fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profil
         saving,
         confidence: Confidence {
             level: if pattern == ChurnPattern::LargeShortLived { Level::High } else { Level::Medium },
-            reason: "births and deaths are counted; whether the memory can be kept is for the code to say".into(),
+            reason: "births and deaths were counted; whether the memory can be kept, the code has to tell".into(),
         },
         stacks,
         stack_count,

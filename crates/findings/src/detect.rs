@@ -6,7 +6,7 @@ use crate::growth::Growths;
 use crate::leaks::Leaks;
 use crate::slop::{When, by_allocator, counts};
 use crate::words::count;
-use crate::{Basis, Finding, Findings, Kind, Options, Saving};
+use crate::{Basis, Evidence, Finding, Findings, Kind, Options, Saving, Through};
 use heaplab_profile::{Instant, Object, Observer, Profile};
 use heaplab_size_class::Allocator;
 use heaplab_trace::{Event, ObjectId, tables::Tables};
@@ -79,7 +79,7 @@ impl Detectors {
 }
 
 /// A buffer that is made anew, grown and given back over and over is found as growth and as churn. It is one buffer: of the two one
-/// stays, and names the other. Doubling is the lesser change, so growth stays where that spares most of what is asked for.
+/// stays, and names the other where that is another side of the same buffers. Doubling is the lesser change, so growth stays where that spares most of what is asked for.
 fn once(findings: &mut Vec<Finding>) {
     let mut at = 0;
     while at < findings.len() {
@@ -100,11 +100,14 @@ fn once(findings: &mut Vec<Finding>) {
         let spared = |finding: usize| u128::from(findings[finding].saving.total_bytes);
         let (kept, gone) = if spared(growth) * 4 >= spared(churn) * 3 { (growth, churn) } else { (churn, growth) };
         let title = std::mem::take(&mut findings[gone].title);
-        findings[kept].advice.push_str(&if kept == growth {
-            format!(" The same buffers come and go: {title}. Kept and used again they would not grow anew each time.")
-        } else {
-            format!(" The same buffers grow as well: {title}. What is kept at its full size has done so once.")
-        });
+        let sentence = match (&findings[growth].evidence, kept == growth) {
+            // What comes and goes here are the steps: each is a block of its own, or there is one buffer.
+            (Evidence::Growth(of), true) if of.through == Through::AllocateCopyFree || of.chains == 1 => String::new(),
+            (_, true) => format!(" The same buffers come and go: {title}. Kept and used again they would not grow anew each time."),
+            (Evidence::Growth(of), false) if of.through == Through::AllocateCopyFree => format!(" Seen at the same place: {title}."),
+            (_, false) => format!(" The same buffers grow as well: {title}. What is kept at its full size has done so once."),
+        };
+        findings[kept].advice.push_str(&sentence);
         findings.remove(gone);
     }
 }
