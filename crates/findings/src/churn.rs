@@ -240,7 +240,7 @@ fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profil
         saving,
         confidence: Confidence {
             level: if pattern == ChurnPattern::LargeShortLived { Level::High } else { Level::Medium },
-            reason: "births and deaths were counted; whether the memory can be kept, the code has to tell".into(),
+            reason: "every birth and death was seen; whether the memory can be kept, the code has to tell".into(),
         },
         stacks,
         stack_count,

@@ -85,7 +85,7 @@ impl Options {
     }
 
     /// The least part of so many bytes that is worth mentioning.
-    pub(crate) fn least(&self, of_bytes: u64) -> u64 {
+    pub fn least(&self, of_bytes: u64) -> u64 {
         self.least_bytes.max(of_bytes / self.least_part.max(1))
     }
 }

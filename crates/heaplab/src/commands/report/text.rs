@@ -267,19 +267,21 @@ fn slop(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
     if let Some(site) = analysis.findings.uses_its_slop.first() {
         let reads: u64 = analysis.findings.uses_its_slop.iter().map(|site| site.usable_size_reads).sum();
-        paint.wrapped(
-            "",
-            &format!(
-                "{} their usable size ({} times) and may use their slop; it is not called waste. The first: {}",
-                match analysis.findings.uses_its_slop.len() {
-                    1 => "1 site reads".into(),
-                    sites => format!("{} sites read", count(sites as u64)),
-                },
-                count(reads),
-                super::frames::lines(bundle.tables(), site.stack, 1).0.join("")
-            ),
-        );
+        let first = super::frames::lines(bundle.tables(), site.stack, 1).0.join("");
+        paint.wrapped("", &uses_its_slop(analysis.findings.uses_its_slop.len() as u64, reads, &first));
     }
+}
+
+/// That sites may use their slop; `first` is empty where no stack was recorded.
+fn uses_its_slop(sites: u64, reads: u64, first: &str) -> String {
+    let (read, its) = if sites == 1 { ("reads", "its") } else { ("read", "their") };
+    let (sites, times) = (plural(sites, "site"), plural(reads, "time"));
+    let first = match (first, its) {
+        ("", _) => String::new(),
+        (first, "its") => format!(" It is {first}"),
+        (first, _) => format!(" The first: {first}"),
+    };
+    format!("{sites} {read} {its} usable size ({times}) and may use {its} slop; it is not called waste.{first}")
 }
 
 /// The document's table.

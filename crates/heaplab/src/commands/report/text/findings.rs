@@ -5,7 +5,7 @@ use super::super::frames;
 use super::paint::Paint;
 use super::places;
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_findings::{Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, ShoeSize};
+use heaplab_findings::{Basis, Clownshoe, Evidence, Finding, Kind, LeakPattern, Level, ORDER, Options, ShoeSize};
 use heaplab_size_class::Allocator;
 use heaplab_trace::tables::Tables;
 
@@ -50,10 +50,12 @@ fn one(paint: &mut Paint, tables: &Tables, rank: usize, finding: &Finding) {
     if let Evidence::Clownshoes(shoe) = &finding.evidence {
         shoe_sizes(paint, shoe);
     }
-    let level = match finding.confidence.level {
-        Level::High => "Sure",
-        Level::Medium => "Likely",
-        Level::Low => "Worth a look",
+    let level = match (finding.kind, finding.confidence.level) {
+        // That it comes and goes is no guess; what follows from it is for the reader to say.
+        (Kind::Churn, _) => "Counted",
+        (_, Level::High) => "Sure",
+        (_, Level::Medium) => "Likely",
+        (_, Level::Low) => "Worth a look",
     };
     paint.wrapped_dim("     ", &format!("{level}: {}.", finding.confidence.reason));
     let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
@@ -150,16 +152,15 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
         return;
     }
     let held = format!("{} in {}", bytes(end.bytes), plural(end.objects, "object"));
-    if kept.is_empty() {
-        paint.wrapped("", &format!("{held}; no place that asked once holds a thousandth of the peak and 1 KiB."));
-    } else {
-        let grew = if kept.len() < analysis.findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).count() {
-            "What grew with the run is above, as a finding; this came at one time:"
-        } else {
-            "None of it grew with the run:"
-        };
-        paint.wrapped("", &format!("{held}. {grew}"));
-    }
+    let grew = analysis.findings.findings.iter().any(|finding| finding.kind == Kind::Leak && !is_one_off(finding));
+    let least = bytes(Options::default().least(analysis.profile.peak.live.bytes));
+    let rest = match (kept.is_empty(), grew) {
+        (true, true) => format!("What grew with the run is above, as a finding; of the rest no place holds {least} or more."),
+        (true, false) => format!("It is spread: no place holds {least} of it or more."),
+        (false, true) => "What grew with the run is above, as a finding; this came at one time:".into(),
+        (false, false) => "None of it grew with the run:".into(),
+    };
+    paint.wrapped("", &format!("{held}. {rest}"));
     for finding in kept.iter().take(most) {
         // A site that freed most of what it made and kept the rest is more suspicious than a table.
         let freed = match &finding.evidence {

@@ -113,6 +113,17 @@ fn marks_are_listed_with_what_was_live() {
     assert_eq!(marks, "Marks\n      time          live       objects  mark\n      0 ns       802 KiB           200  loaded");
 }
 
+#[test]
+fn who_uses_their_slop_is_said_in_number_and_without_a_stack() {
+    let said = [(1, 1, ""), (1, 5266, "main  app.c:7"), (2, 5266, "main  app.c:7"), (2, 2, "")];
+    insta::assert_snapshot!(said.map(|(sites, reads, first)| super::uses_its_slop(sites, reads, first)).join("\n"), @"
+    1 site reads its usable size (1 time) and may use its slop; it is not called waste.
+    1 site reads its usable size (5,266 times) and may use its slop; it is not called waste. It is main  app.c:7
+    2 sites read their usable size (5,266 times) and may use their slop; it is not called waste. The first: main  app.c:7
+    2 sites read their usable size (2 times) and may use their slop; it is not called waste.
+    ");
+}
+
 const PIPED: Look = Look { width: 80, listing_width: 80, colour: false, top: 10 };
 
 #[test]
