@@ -4,6 +4,7 @@ use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::{Event, EventSource, Flags, Op};
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
@@ -344,18 +345,51 @@ fn a_spool_that_becomes_shorter_ends_heaplab_with_a_sentence() {
     );
 }
 
-/// What heaplab does with SIGBUS is none of the program's business: ignored or not, it inherits that.
+/// What heaplab and Rust's runtime do with signals is none of the program's business: ignored or not, it inherits that. And whatever it
+/// inherits, heaplab hears of its end.
 #[test]
-fn a_program_inherits_what_becomes_of_sigbus() {
-    const BIT: u64 = 1 << 6;
+fn a_program_inherits_what_becomes_of_signals() {
     let folder = tempfile::tempdir().unwrap();
-    let ignored = |trap: &str| {
-        let line = format!("trap {trap} BUS; \"$0\" record -q --force -o \"$1\" -- grep SigIgn: /proc/self/status");
-        let mut shell = Command::new("sh");
-        let output = shell.args(["-c", &line, env!("CARGO_BIN_EXE_heaplab")]).arg(folder.path().join("bus.heaplab")).output().unwrap();
-        assert!(output.status.success(), "{}", text(&output.stderr));
+    let ignored = |signals: &'static [i32]| {
+        let mut record = heaplab();
+        record.args(["record", "-q", "--force", "-o"]).arg(folder.path().join("x.heaplab"));
+        // A file that is not there is status 2. A shell would change SIGCHLD for whom it starts.
+        record.args(["--", "grep", "-hs", "SigIgn:", "/proc/self/status", "/nonexistent"]);
+        let set = move || {
+            for signal in [libc::SIGBUS, libc::SIGPIPE, libc::SIGCHLD] {
+                let handling = if signals.contains(&signal) { libc::SIG_IGN } else { libc::SIG_DFL };
+                // SAFETY: signal(2) may be called after a fork, and takes two integers.
+                unsafe { libc::signal(signal, handling) };
+            }
+            Ok(())
+        };
+        // SAFETY: the closure allocates nothing and makes calls that may be made between fork and exec.
+        let output = unsafe { record.pre_exec(set) }.output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{signals:?}: {}", text(&output.stderr));
         let said = text(&output.stdout);
-        u64::from_str_radix(said.trim_start_matches("SigIgn:").trim(), 16).unwrap() & BIT != 0
+        let bits = u64::from_str_radix(said.trim_start_matches("SigIgn:").trim(), 16).unwrap();
+        [libc::SIGBUS, libc::SIGPIPE, libc::SIGCHLD].map(|signal| bits & 1 << (signal - 1) != 0)
     };
-    assert!(ignored("''") && !ignored("-"));
+    assert_eq!(ignored(&[]), [false; 3]);
+    assert_eq!(ignored(&[libc::SIGBUS, libc::SIGPIPE]), [true, true, false]);
+    assert_eq!(ignored(&[libc::SIGCHLD]), [false, false, true]);
+}
+
+/// Two variables apart the environment is byte for byte what it was, in its order.
+#[test]
+fn a_program_inherits_its_environment_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "#include <stdio.h>\n#include <unistd.h>\nextern char **environ;\nint main(int count, char **words) {\n\
+        char *odd[] = {\"Z=1\", \"A=1\", \"A=2\", \"NOEQ\", \"LD_PRELOAD=\", \"=weird\", \"B=\", \"PATH=/usr/bin:/bin\", 0};\n\
+        if (count > 1) return execve(words[1], words + 1, odd);\nfor (char **at = environ; *at; at++) puts(*at);\nreturn 0; }\n";
+    std::fs::write(folder.path().join("odd.c"), source).unwrap();
+    assert!(Command::new("cc").current_dir(folder.path()).args(["-o", "odd", "odd.c"]).status().unwrap().success());
+    let mut odd = Command::new("./odd");
+    odd.current_dir(folder.path()).args([env!("CARGO_BIN_EXE_heaplab"), "record", "-q", "-o", "x.heaplab", "--", "./odd"]);
+    let output = odd.output().unwrap();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    let said = text(&output.stdout);
+    let names: Vec<&str> =
+        said.lines().map(|line| if line.starts_with("LD_") || line.starts_with("HEAP") { &line[..7] } else { line }).collect();
+    assert_eq!(names, ["Z=1", "A=1", "A=2", "NOEQ", "LD_PREL", "=weird", "B=", "PATH=/usr/bin:/bin", "HEAPLAB"], "{said}");
 }

@@ -6,7 +6,7 @@
 //! recording or long after a crash.
 //!
 //! - [`session`]: one recording from start to end.
-//! - [`spawn`], [`signals`], [`preload`], [`control`]: the target's side of it.
+//! - [`spawn`], [`inherited`], [`signals`], [`preload`], [`control`]: the target's side of it.
 //! - [`discover`], [`ring`], [`image`]: what targets write, and reading it without believing it.
 //! - [`drain`], [`spool`]: rings into checksummed blocks (docs/spool-format.md).
 //! - [`finish`]: spool into bundle: order, identity, stacks, processes.
@@ -25,6 +25,7 @@ pub mod error;
 pub mod execs;
 pub mod finish;
 pub mod image;
+pub mod inherited;
 pub mod jvm;
 pub mod mark;
 pub mod output;

@@ -254,7 +254,7 @@ impl Session<'_> {
             self.take_signals();
             if self.status.is_none() && may_have_ended {
                 self.last_name = proc_fs::name_of_ended(self.pid);
-                self.status = child.try_wait().ok().flatten();
+                self.status = spawn::ended(&mut child);
                 if self.status.is_some() {
                     housekeeping = Instant::now();
                 }

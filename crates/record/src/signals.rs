@@ -2,7 +2,10 @@
 //!
 //! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would make the target see it
 //! twice. What another process sent to heaplab alone is passed on. The sender is told apart by `ssi_code`.
+//!
+//! Where SIGCHLD is ignored the kernel tells nobody how a child ended, so that it is not while a target runs.
 
+use crate::inherited;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -23,6 +26,8 @@ pub struct Arrived {
 pub struct Signals {
     descriptor: OwnedFd,
     before: libc::sigset_t,
+    /// What became of SIGCHLD, where that hid how a child ends.
+    child_before: Option<libc::sigaction>,
 }
 
 impl Signals {
@@ -43,7 +48,8 @@ impl Signals {
             }
             libc::sigaddset(&raw mut set, libc::SIGXFSZ);
             libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, &raw mut before);
-            Ok(Signals { descriptor: OwnedFd::from_raw_fd(descriptor), before })
+            let child_before = hear_of_children();
+            Ok(Signals { descriptor: OwnedFd::from_raw_fd(descriptor), before, child_before })
         }
     }
 
@@ -55,6 +61,11 @@ impl Signals {
     /// The mask that was in force before, for the target.
     pub fn mask_before(&self) -> libc::sigset_t {
         self.before
+    }
+
+    /// Whether SIGCHLD was ignored before, which the target inherits.
+    pub fn child_was_ignored(&self) -> bool {
+        self.child_before.is_some_and(|before| before.sa_sigaction == libc::SIG_IGN)
     }
 
     /// The next signal that has arrived.
@@ -74,7 +85,27 @@ impl Drop for Signals {
         while self.next().is_some() {}
         // SAFETY: `before` is the mask that pthread_sigmask gave in `take`.
         unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+        if let Some(before) = self.child_before {
+            // SAFETY: it is what sigaction gave in `take`.
+            unsafe { libc::sigaction(libc::SIGCHLD, &raw const before, std::ptr::null_mut()) };
+        }
     }
+}
+
+/// Sees to it that children can be waited for. What became of SIGCHLD before, where they could not.
+fn hear_of_children() -> Option<libc::sigaction> {
+    let before = inherited::disposition(libc::SIGCHLD);
+    let are_lost = before.sa_sigaction == libc::SIG_IGN || before.sa_flags & libc::SA_NOCLDWAIT != 0;
+    if are_lost {
+        let mut action = before;
+        action.sa_flags &= !libc::SA_NOCLDWAIT;
+        if action.sa_sigaction == libc::SIG_IGN {
+            action.sa_sigaction = libc::SIG_DFL;
+        }
+        // SAFETY: but for the change above the action is the one in force.
+        unsafe { libc::sigaction(libc::SIGCHLD, &raw const action, std::ptr::null_mut()) };
+    }
+    are_lost.then_some(before)
 }
 
 /// Sends `signal` to the process `pid`. A process that is gone is no error.

@@ -1,14 +1,18 @@
-//! Starts the target: as it would run without us, but for two variables in its environment.
+//! Starts the target: as it would run without us, but for two variables in its environment; and hears of its end.
 
 use crate::diagnose;
 use crate::error::RecordError;
+use crate::inherited::{self, Environment};
 use crate::preload;
 use crate::signals::Signals;
 use heaplab_recorder::SPOOL_VARIABLE;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::process::CommandExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command};
+use std::process::{Child, Command, ExitStatus};
+
+/// `wait`'s word for a process that has stopped: neither an exit status nor a signal.
+const NEITHER: i32 = 0x7f;
 
 /// Where the program's file is; an error where it cannot be started at all.
 pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
@@ -28,30 +32,46 @@ pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
 /// Starts `command` (its first word names the program at `path`), recorded into `spool` by the recorder `object`, if there is one. Standard input, output and error,
 /// the process group and the working folder are heaplab's own; the signal mask is what it was before `signals` were taken.
 pub fn start(path: &Path, command: &[OsString], object: Option<&Path>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
-    let mut child = as_it_would_run(path, command, signals);
+    let mut environment = Environment::inherited();
     if let Some(object) = object {
-        child.env("LD_PRELOAD", preload::variable(object, std::env::var_os("LD_PRELOAD").as_deref()));
-        child.env(SPOOL_VARIABLE, spool);
+        environment.set("LD_PRELOAD", |before| preload::variable(object, before));
+        environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     }
+    let mut child = as_it_would_run(path, command, signals, environment);
     child.spawn().map_err(|error| RecordError::NotExecutable { path: path.to_owned(), reason: error.to_string() })
 }
 
-/// `command`, with the signal mask as it was before `signals` were taken.
-pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signals) -> Command {
+/// `command` in `environment`, with the signal mask and what is ignored as both were before `signals` were taken.
+pub(crate) fn as_it_would_run(path: &Path, command: &[OsString], signals: &Signals, environment: Environment) -> Command {
     let mut child = Command::new(path);
     child.args(command.get(1..).unwrap_or_default());
     if let Some(name) = command.first() {
         child.arg0(name);
     }
     let mask = signals.mask_before();
-    // SAFETY: between fork and exec the closure makes one async-signal-safe call on plain data that it owns.
+    let handling = |is_ignored| if is_ignored { libc::SIG_IGN } else { libc::SIG_DFL };
+    let (on_pipe, on_child) = (handling(inherited::pipe_is_ignored()), handling(signals.child_was_ignored()));
+    let environment = environment.block();
+    // SAFETY: between fork and exec the closure makes async-signal-safe calls on plain data that it owns, allocates nothing, and is the
+    // only thread; `Command` runs it behind its own changes, and without variables of its own it takes `environ` as it then is.
     unsafe {
         child.pre_exec(move || {
+            libc::signal(libc::SIGPIPE, on_pipe);
+            libc::signal(libc::SIGCHLD, on_child);
+            environment.install();
             libc::pthread_sigmask(libc::SIG_SETMASK, &raw const mask, std::ptr::null_mut());
             Ok(())
         });
     }
     child
+}
+
+/// How the target has ended; `None`: it runs. Where somebody else has waited for it that is not known, and the status has neither a code nor a signal.
+pub(crate) fn ended(child: &mut Child) -> Option<ExitStatus> {
+    match child.try_wait() {
+        Err(error) if error.raw_os_error() == Some(libc::ECHILD) => Some(ExitStatus::from_raw(NEITHER)),
+        other => other.ok().flatten(),
+    }
 }
 
 #[cfg(test)]
@@ -65,5 +85,15 @@ mod tests {
         assert!(matches!(locate(OsStr::new("/")), Err(RecordError::NotExecutable { .. })));
         assert!(matches!(locate(OsStr::new("/etc/passwd")), Err(RecordError::NotExecutable { .. })));
         assert!(locate(OsStr::new("sh")).is_ok());
+    }
+
+    /// Whoever embeds this may ignore SIGCHLD or wait for all its children.
+    #[test]
+    fn a_target_that_somebody_else_waited_for_has_ended() {
+        let mut child = Command::new("true").spawn().unwrap();
+        // SAFETY: a null status is allowed, and the child is ours.
+        assert!(unsafe { libc::waitpid(child.id() as i32, std::ptr::null_mut(), 0) } > 0);
+        let status = ended(&mut child).expect("it has ended");
+        assert_eq!((status.code(), status.signal()), (None, None));
     }
 }

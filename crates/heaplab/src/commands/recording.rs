@@ -120,7 +120,8 @@ pub fn report(finished: &Finished, recorded: Option<&Recorded>, json: bool) -> R
     match status.map(|status| (status.code(), status.signal())) {
         Some((Some(0), _)) | None => {}
         Some((Some(code), _)) => eprintln!("heaplab: the program ended with status {code}"),
-        Some((None, signal)) => eprintln!("heaplab: the program was ended by signal {}", signal.unwrap_or(0)),
+        Some((None, Some(signal))) => eprintln!("heaplab: the program was ended by signal {signal}"),
+        Some((None, None)) => eprintln!("heaplab: the program has ended; how, only who waited for it before heaplab knows"),
     }
     let processes = if finished.processes == 1 { String::new() } else { format!(" of {} processes", finished.processes) };
     eprintln!(

@@ -7,11 +7,11 @@ use super::strangers::{Stranger, Strangers};
 use super::{Options, Progress};
 use crate::control::ControlPage;
 use crate::error::RecordError;
+use crate::inherited::Environment;
 use crate::signals::{self, Signals};
 use crate::{proc_fs, spawn};
 use heaplab_recorder::SPOOL_VARIABLE;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use std::ffi::OsStr;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ExitStatus};
@@ -71,17 +71,20 @@ pub fn start(
     if by_argument {
         words.insert(1, argument.clone());
     }
-    let mut child = spawn::as_it_would_run(program, &words, &signals);
+    let mut environment = Environment::inherited();
     if !by_argument {
-        let mut value = std::env::var_os("JAVA_TOOL_OPTIONS").unwrap_or_default();
-        if !value.is_empty() {
-            value.push(OsStr::new(" "));
-        }
-        value.push(&argument);
-        child.env("JAVA_TOOL_OPTIONS", value);
+        environment.set("JAVA_TOOL_OPTIONS", |before| {
+            let mut value = before.unwrap_or_default().to_owned();
+            if !value.is_empty() {
+                value.push(" ");
+            }
+            value.push(&argument);
+            value
+        });
     }
     // By this `heaplab mark` finds the recording.
-    child.env(SPOOL_VARIABLE, spool);
+    environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
+    let mut child = spawn::as_it_would_run(program, &words, &signals, environment);
     let child = child.spawn().map_err(|error| RecordError::NotExecutable { path: program.to_owned(), reason: error.to_string() })?;
     Ok(Session {
         notebook: Notebook::new(log, Processes::real()),
@@ -107,7 +110,7 @@ impl Session {
             self.notebook.note_ends(taken != Taken::Some);
             self.pass_signals_on();
             if self.status.is_none() {
-                self.status = self.child.try_wait().ok().flatten();
+                self.status = spawn::ended(&mut self.child);
                 if self.status.is_some() {
                     // What it wrote last is still in the pipe.
                     continue;
