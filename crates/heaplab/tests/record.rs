@@ -393,3 +393,32 @@ fn a_program_inherits_its_environment_as_it_is() {
         said.lines().map(|line| if line.starts_with("LD_") || line.starts_with("HEAP") { &line[..7] } else { line }).collect();
     assert_eq!(names, ["Z=1", "A=1", "A=2", "NOEQ", "LD_PREL", "=weird", "B=", "PATH=/usr/bin:/bin", "HEAPLAB"], "{said}");
 }
+
+/// A program that sends a signal to its group, in which heaplab is, gets it as often as without heaplab, and no number of them ends the
+/// recording. What is sent to heaplab alone it gets once.
+#[test]
+fn a_program_gets_each_signal_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("x.heaplab");
+    let record = |script: &str| {
+        let mut command = heaplab();
+        command.args(["record", "-q", "--force", "--no-symbols", "-o"]).arg(&output).args(["--", "bash", "-c", script]).process_group(0);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let to_group = "n=0; trap 'n=$((n+1))' TERM; for i in 1 2 3 4; do kill -TERM 0; sleep 0.2; done; (trap : TERM; kill -TERM 0; sleep 0.5); sleep 0.2; echo $n; exit 6";
+    let ended = record(to_group).wait_with_output().unwrap();
+    // The last is from a child.
+    assert_eq!((text(&ended.stdout).trim(), ended.status.code()), ("5", Some(6)), "{}", text(&ended.stderr));
+    assert_eq!(Bundle::open(&output).unwrap().meta().cut, None);
+    let ready = folder.path().join("ready");
+    let script = format!(
+        "n=0; trap 'n=$((n+1))' TERM; : > '{}'; while [ $n = 0 ]; do sleep 0.05; done; sleep 0.2; echo $n; exit 7",
+        ready.display()
+    );
+    let recorder = record(&script);
+    wait_until("the program is ready", || ready.exists());
+    let sent = Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap();
+    let ended = recorder.wait_with_output().unwrap();
+    assert!(sent.success());
+    assert_eq!((text(&ended.stdout).trim(), ended.status.code()), ("1", Some(7)), "{}", text(&ended.stderr));
+}

@@ -310,8 +310,13 @@ impl Session<'_> {
 
     fn take_signals(&mut self) {
         while let Some(arrived) = self.signals.next() {
+            let reached_target = arrived.reached_target(self.pid, &self.spool);
+            // What processes of the recording say to each other is no word to heaplab.
+            if reached_target && arrived.sender.is_some() {
+                continue;
+            }
             self.ending_signals += 1;
-            if !arrived.from_terminal && self.status.is_none() {
+            if !reached_target && self.status.is_none() {
                 signals::send(self.pid, arrived.signal);
             }
         }

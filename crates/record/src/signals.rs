@@ -1,24 +1,44 @@
 //! Signals to heaplab while a target runs.
 //!
 //! A terminal sends Ctrl-C to the whole foreground group, the target included; passing it on would make the target see it
-//! twice. What another process sent to heaplab alone is passed on. The sender is told apart by `ssi_code`.
+//! twice. What another process sent to heaplab alone is passed on. The sender is told apart by `ssi_code` and `ssi_pid`: what the target or a
+//! process of its recording sends comes by their group, which heaplab shares with them (`kill 0`), so that the target has it already.
+//! Of anybody else nobody can tell whether it was for heaplab or for the group. A script that ends `heaplab record` in its background by
+//! its pid is in the group, too, so that the group says nothing, and such a signal is passed on: then a signal to the group is seen twice.
 //!
 //! Where SIGCHLD is ignored the kernel tells nobody how a child ended, so that it is not while a target runs.
 
-use crate::inherited;
+use crate::{inherited, proc_fs};
+use heaplab_recorder::SPOOL_VARIABLE;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::path::Path;
 
 /// Signals that end things; they are heaplab's to pass on.
 const PASSED_ON: [i32; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
+/// Ancestors of a sender among which the target is looked for.
+const ANCESTORS_MAX: usize = 256;
 
 /// A signal that came in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Arrived {
     /// Its number.
     pub signal: i32,
-    /// The terminal sent it, and to the target as well.
-    pub from_terminal: bool,
+    /// The process that sent it; `None`: the terminal, and to the target as well.
+    pub sender: Option<u32>,
+}
+
+impl Arrived {
+    /// Whether the target has got it as well: from the terminal, or from a process of its recording, which has `spool` in its environment.
+    /// A sender that is gone is taken for a stranger.
+    pub fn reached_target(&self, target: u32, spool: &Path) -> bool {
+        let is_of_recording = |sender| {
+            let mut ancestors = std::iter::successors(Some(sender), |pid| Some(proc_fs::parent(*pid)).filter(|parent| *parent > 1));
+            ancestors.by_ref().take(ANCESTORS_MAX).any(|pid| pid == target)
+                || proc_fs::environment(sender, SPOOL_VARIABLE).is_some_and(|of| of == spool.as_os_str())
+        };
+        self.sender.is_none_or(is_of_recording)
+    }
 }
 
 /// While it lives, signals to this thread arrive here instead of ending the process.
@@ -75,7 +95,9 @@ impl Signals {
         let field = |at: usize| i32::from_ne_bytes([info[at], info[at + 1], info[at + 2], info[at + 3]]);
         let signal = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo));
         let code = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code));
-        (length == info.len()).then_some(Arrived { signal, from_terminal: code > 0 })
+        let sender = field(std::mem::offset_of!(libc::signalfd_siginfo, ssi_pid)) as u32;
+        // The kernel's own codes are above 0, and a sender of another pid namespace has the number 0.
+        (length == info.len()).then_some(Arrived { signal, sender: (code <= 0).then_some(sender) })
     }
 }
 

@@ -184,11 +184,15 @@ impl Session {
 
     fn pass_signals_on(&mut self) {
         while let Some(arrived) = self.signals.next() {
+            let reached_target = arrived.reached_target(self.child.id(), &self.spool);
+            if reached_target && arrived.sender.is_some() {
+                continue;
+            }
             self.ending_signals += 1;
             if self.status.is_some() {
                 // Only JVMs that the program started are left: they run on unrecorded.
                 self.ending_signals = PATIENCE;
-            } else if !arrived.from_terminal {
+            } else if !reached_target {
                 signals::send(self.child.id(), arrived.signal);
             }
         }
