@@ -28,6 +28,10 @@ program, and then the recording is finished. The recording ends when the program
 descendants have ended. Ctrl-C while only descendants run, or a third one at any time, ends the
 recording; they run on.
 
+While the program runs its terminal is its own: progress (events, live bytes, the spool's size) is shown
+where standard error is a terminal and standard output, on which a program has its screen and its prompts,
+is none. What finishing does is shown wherever standard error is a terminal.
+
 With --jvm-metaspace the JVM's own log is recorded, through a pipe, instead of malloc: what its metaspace
 allocates, commits and wastes, by kind of class loader. A program that is not `java` itself gets the option
 through JAVA_TOOL_OPTIONS, which its JVMs mention on standard error. All JVMs that start with it are recorded, each as
@@ -67,8 +71,11 @@ pub struct Args {
     detach_children: bool,
     #[command(flatten)]
     contents: recording::Contents,
-    /// Show no progress
-    #[arg(short, long)]
+    /// When to show progress on a terminal while the program runs: always, never (nor while finishing), or where its standard output is none (auto)
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t = When::Auto, hide_possible_values = true)]
+    progress: When,
+    /// Show no progress: --progress never
+    #[arg(short, long, conflicts_with = "progress")]
     quiet: bool,
     /// Write the summary as one line of JSON, the last on standard error
     #[arg(long)]
@@ -79,6 +86,30 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
+}
+
+/// When progress is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum When {
+    Always,
+    Auto,
+    Never,
+}
+
+impl Args {
+    /// Whether nothing is ever shown.
+    fn is_quiet(&self) -> bool {
+        self.quiet || self.progress == When::Never || self.json || !std::io::stderr().is_terminal()
+    }
+
+    /// The line of progress while the program runs. Heaplab knows nothing of what the program writes, which a line between would spoil: an editor's
+    /// screen, or a prompt.
+    fn bar(&self) -> Result<ProgressBar> {
+        let is_hidden = self.is_quiet() || (self.progress == When::Auto && std::io::stdout().is_terminal());
+        let bar = if is_hidden { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        bar.set_style(ProgressStyle::with_template("{msg}")?);
+        Ok(bar)
+    }
 }
 
 fn ring_size(text: &str) -> Result<u32, String> {
@@ -123,9 +154,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         detach_children: args.detach_children,
         spool_limit_bytes: args.spool_limit,
     };
-    let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
-    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let bar = args.bar()?;
     let mut last = session_rate();
     let recorded = session::record(&options, &mut |progress| match progress {
         session::Progress::Obstacle(text) => eprintln!("heaplab: note: {text}"),
@@ -153,7 +182,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         bail!("nothing was recorded: {reason}");
     }
     let options = finish::Options { index: Some(recorded.index.clone()), replace: args.force, ..args.contents.options() };
-    let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet, keep_spool: false };
+    let finishing = Finishing { spool: recorded.spool.clone(), output, options, quiet: args.is_quiet(), keep_spool: false };
     let finished = recording::finish(&finishing)?;
     recording::report(&finished, Some(&recorded), args.json)?;
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
@@ -165,9 +194,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 /// Records a JVM's metaspace.
 fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
-    let quiet = args.quiet || args.json || !std::io::stderr().is_terminal();
-    let bar = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
-    bar.set_style(ProgressStyle::with_template("{msg}")?);
+    let bar = args.bar()?;
     let (command, detach_children, jvm_children) = (args.command.clone(), args.detach_children, args.jvm_children);
     let options = heaplab_record::jvm::Options { command, output, replace: args.force, detach_children, jvm_children };
     let recorded = heaplab_record::jvm::record(&options, &mut |progress| {

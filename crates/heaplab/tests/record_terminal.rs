@@ -1,0 +1,57 @@
+//! `heaplab record` on a terminal: whose screen it is while the program runs.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{FromRawFd, OwnedFd};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+/// A terminal's two ends.
+fn terminal() -> (File, OwnedFd) {
+    let (mut master, mut slave) = (-1, -1);
+    // SAFETY: openpty writes two descriptors that nobody else owns, and takes null for what is not wanted.
+    unsafe {
+        let opened = libc::openpty(&raw mut master, &raw mut slave, std::ptr::null_mut(), std::ptr::null(), std::ptr::null());
+        assert_eq!(opened, 0);
+        for end in [master, slave] {
+            libc::fcntl(end, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+        (File::from_raw_fd(master), OwnedFd::from_raw_fd(slave))
+    }
+}
+
+/// What stands on the terminal after a recording of half a second, with standard error on it, and standard output too or nowhere.
+fn shown(folder: &Path, options: &[&str], has_output: bool) -> String {
+    let (mut master, slave) = terminal();
+    let output = if has_output { Stdio::from(slave.try_clone().unwrap()) } else { Stdio::null() };
+    let mut record = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    record.current_dir(folder).args(["record", "--force", "-o", "x.heaplab"]).args(options);
+    record.args(["--", "sh", "-c", "echo before; sleep 0.5; echo after"]);
+    let mut recorder = record.stdin(Stdio::null()).stdout(output).stderr(slave).spawn().unwrap();
+    drop(record);
+    let mut all = Vec::new();
+    let mut part = [0; 4096];
+    // An error is the terminal's other end being closed.
+    while let Ok(length @ 1..) = master.read(&mut part) {
+        all.extend_from_slice(&part[..length]);
+    }
+    assert!(recorder.wait().unwrap().success());
+    String::from_utf8_lossy(&all).into_owned()
+}
+
+/// An editor's screen and a prompt are spoilt by a line between them.
+#[test]
+fn progress_is_not_written_where_the_program_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let shown = |options: &[&str], has_output| shown(folder.path(), options, has_output);
+    let own = shown(&[], true);
+    assert!(own.contains("before\r\nafter\r\n") && own.contains("finishing: ") && !own.contains("recording: "), "{own:?}");
+    let elsewhere = shown(&[], false);
+    assert!(elsewhere.contains("recording: ") && elsewhere.contains("finishing: "), "{elsewhere:?}");
+    let asked = shown(&["--progress", "always"], true);
+    assert!(asked.contains("recording: "), "{asked:?}");
+    for never in [&["--progress", "never"][..], &["-q"]] {
+        let quiet = shown(never, false);
+        assert!(!quiet.contains("recording: ") && !quiet.contains("finishing: ") && quiet.contains("heaplab: next"), "{quiet:?}");
+    }
+}
