@@ -10,6 +10,7 @@ mod choose;
 mod commands;
 mod heaps;
 mod help;
+mod interrupts;
 mod metaspaces;
 mod quote;
 mod replayed;

@@ -422,3 +422,27 @@ fn a_program_gets_each_signal_once() {
     assert!(sent.success());
     assert_eq!((text(&ended.stdout).trim(), ended.status.code()), ("1", Some(7)), "{}", text(&ended.stderr));
 }
+
+/// Ended while it finishes, heaplab says where the recording is, and leaves nothing else.
+#[test]
+fn who_ends_heaplab_while_it_finishes_is_told_where_the_recording_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let (program, counts, output) = (compile(folder.path(), "counting"), folder.path().join("counts"), folder.path().join("x.heaplab"));
+    let mut record = heaplab();
+    record.args(["record", "-q", "-o"]).arg(&output).arg("--").arg(&program).arg(&counts).arg("3000000");
+    let recorder = record.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let unfinished = || {
+        let names = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        names.filter(|name| name.starts_with(".x.heaplab.unfinished")).count()
+    };
+    wait_until("it finishes", || unfinished() > 0 || output.exists());
+    assert!(Command::new("kill").args(["-TERM", &recorder.id().to_string()]).status().unwrap().success());
+    let ended = recorder.wait_with_output().unwrap();
+    let said = text(&ended.stderr);
+    assert_eq!(ended.status.code(), Some(128 + libc::SIGTERM), "{said}");
+    let spool = folder.path().join("x.heaplab.spool");
+    assert!(said.contains(&format!("`heaplab recover {}`", spool.display())) && said.lines().count() == 1, "{said}");
+    assert!(unfinished() == 0 && !output.exists());
+    let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
+    assert!(recovered.status.success() && Bundle::open(&output).unwrap().meta().cut.is_none(), "{}", text(&recovered.stderr));
+}

@@ -130,6 +130,11 @@ fn hear_of_children() -> Option<libc::sigaction> {
     are_lost.then_some(before)
 }
 
+/// Whether this process ignores `signal`. Such a signal arrives in [`Signals`] all the same.
+pub fn is_ignored(signal: i32) -> bool {
+    inherited::disposition(signal).sa_sigaction == libc::SIG_IGN
+}
+
 /// Sends `signal` to the process `pid`. A process that is gone is no error.
 pub fn send(pid: u32, signal: i32) {
     // SAFETY: kill takes two integers and touches no memory of ours.

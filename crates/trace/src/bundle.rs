@@ -5,12 +5,14 @@
 //! table it names; the order of events is checked by [`Bundle::verify`], which takes a pass of its own.
 
 mod columns;
+mod left;
 mod read_events;
 mod tables_codec;
 mod tables_file;
 mod write_events;
 
 pub use columns::COLUMNS as EVENT_COLUMNS;
+pub use left::abandon;
 pub use read_events::Events;
 
 use crate::order::OrderChecker;
@@ -56,6 +58,8 @@ pub const FILES: [&str; 10] = with_bundle_files!(array);
 pub const META_FILE: &str = FILES[0];
 /// What follows the name of a bundle that is set aside, and comes before the number of the process that replaces it.
 const SET_ASIDE: &str = ".replaced-";
+/// What follows the name of a bundle that is being written.
+const UNFINISHED: &str = "unfinished";
 /// Folders that writers of one number may have left beside a bundle.
 const FOLDERS_LEFT_MAX: u32 = 1000;
 /// The second of [`FILES`].
@@ -185,7 +189,7 @@ impl Bundle {
                 found,
             });
         }
-        let unfinished = hidden_name(&path, "unfinished")?;
+        let unfinished = hidden_name(&path, UNFINISHED)?;
         // One that an earlier process of this number left behind is nobody's.
         let _ = fs::remove_file(&unfinished);
         let written = tables_codec::write_frames(&unfinished, &frames).and_then(|()| rename_finished(&unfinished, &path, false));
@@ -251,7 +255,7 @@ pub struct BundleWriter {
 
 /// The folder being written; removed unless it was given its name.
 #[derive(Debug)]
-struct Unfinished(PathBuf);
+struct Unfinished(PathBuf, #[allow(dead_code, reason = "its lock says that somebody writes there")] File);
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
@@ -297,6 +301,11 @@ impl BundleWriter {
         self.events.is_empty()
     }
 
+    /// The folder that will get the bundle's name.
+    pub fn unfinished(&self) -> &Path {
+        &self.folder.0
+    }
+
     /// Writes the tables and `meta` (its version and counts are filled in here) and gives the bundle its name.
     ///
     /// `meta.duration_ns` is raised to the time of the last event where that is later.
@@ -336,17 +345,19 @@ pub fn may_be_replaced(path: &Path) -> bool {
 /// A new hidden folder beside `path`. A process of this number may have left one (in a container all may have the same), or be writing
 /// to it in another container: then the next name is taken.
 fn begin_folder(path: &Path) -> Result<Unfinished, TraceError> {
-    let mut hidden = hidden_name(path, "unfinished")?;
+    left::remove(path);
+    let mut hidden = hidden_name(path, UNFINISHED)?;
     for more in 1.. {
         match fs::create_dir(&hidden) {
             Ok(()) => break,
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists && more < FOLDERS_LEFT_MAX => {
-                hidden = hidden_name(path, &format!("unfinished.{more}"))?;
+                hidden = hidden_name(path, &format!("{UNFINISHED}.{more}"))?;
             }
             Err(error) => return Err(TraceError::io(&hidden, "create the folder")(error)),
         }
     }
-    Ok(Unfinished(hidden))
+    let locked = left::lock(&hidden).map_err(TraceError::io(&hidden, "open the folder"))?;
+    Ok(Unfinished(hidden, locked))
 }
 
 /// A hidden name beside `path`, with the process's number so that two writers do not meet.

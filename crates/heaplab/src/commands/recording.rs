@@ -1,10 +1,11 @@
 //! What `record` and `recover` share: finishing a spool into a bundle and telling what came of it.
 
-use crate::quote::quoted;
+use crate::{interrupts, quote::quoted};
 use anyhow::Result;
 use heaplab_findings::words::{bytes, count, plural};
 use heaplab_record::finish::{self, Finished, Options, Progress, tables::text_of};
 use heaplab_record::{RecordError, output, session::Recorded};
+use heaplab_trace::bundle::abandon;
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::{self, ErrorKind};
 use std::os::unix::{ffi::OsStrExt, process::ExitStatusExt};
@@ -46,13 +47,27 @@ pub struct Finishing {
 pub fn finish(finishing: &Finishing) -> Result<Finished> {
     let bar = if finishing.quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
     bar.set_style(ProgressStyle::with_template("{msg}")?);
-    let finished = finish::finish(&finishing.spool, &finishing.output, &finishing.options, &mut |progress| {
-        bar.set_message(match progress {
-            Progress::Rows(done, all) => format!("finishing: {} of {} events", count(done), count(all.max(done))),
-            Progress::Symbols => String::from("finishing: looking functions up"),
-            Progress::Tables => String::from("finishing: writing tables"),
-        });
-    })
+    let finished = interrupts::watched(
+        || {
+            finish::finish(&finishing.spool, &finishing.output, &finishing.options, &mut |progress| {
+                bar.set_message(match progress {
+                    Progress::Rows(done, all) => format!("finishing: {} of {} events", count(done), count(all.max(done))),
+                    Progress::Symbols => String::from("finishing: looking functions up"),
+                    Progress::Tables => String::from("finishing: writing tables"),
+                });
+            })
+        },
+        || {
+            bar.finish_and_clear();
+            if let Some(folder) = finishing.options.unfinished.get() {
+                abandon(folder);
+            }
+            let spool = quoted(&finishing.spool);
+            eprintln!(
+                "heaplab: ended by a signal while finishing. What was recorded is kept in {spool}: `heaplab recover {spool}` finishes it"
+            );
+        },
+    )
     .map_err(|error| unfinished(error.into(), finishing))?;
     bar.finish_and_clear();
     if !finishing.keep_spool {

@@ -37,6 +37,7 @@ use merge::{Action, Counts, ImageInput, Merge};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 use streams::{Files, Stream};
 
 /// A finished recording.
@@ -86,6 +87,8 @@ pub struct Options {
     pub replace: bool,
     /// Where everything is in the spool, as who has just written it knows; `None`: it is read for that.
     pub index: Option<Index>,
+    /// Told where the bundle is written before it has its name, for who may have to end in the middle ([`heaplab_trace::bundle::abandon`]).
+    pub unfinished: Arc<OnceLock<PathBuf>>,
 }
 
 /// Finishes the spool into a bundle at `output`, which must not exist unless it is to be replaced.
@@ -93,6 +96,7 @@ pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn
     let files = Files::open(spool).map_err(RecordError::io("cannot open", &spool.join(EVENTS_FILE)))?;
     let begin = if options.replace { BundleWriter::replace } else { BundleWriter::create };
     let mut writer = begin(output)?;
+    let _ = options.unfinished.set(writer.unfinished().to_owned());
     if !options.addresses {
         writer.leave_out_addresses();
     }

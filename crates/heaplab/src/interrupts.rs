@@ -1,0 +1,51 @@
+//! Work that a signal may end, and that tidies up behind itself and says what is left when one does.
+
+use heaplab_record::signals::Signals;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fd::OwnedFd;
+use std::sync::Mutex;
+
+/// Runs `work`. Where a signal that ends things arrives before it is done, `tidy_up` is called beside it, and heaplab ends as a shell shows
+/// that signal.
+pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
+    let (Ok(signals), Ok((over, running))) = (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)) else {
+        return work();
+    };
+    // Held while a signal is answered: what is done is told afterwards or not at all.
+    let is_done = Mutex::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            if let Some(signal) = next(&signals, &over)
+                && let Ok(done) = is_done.lock()
+                && !*done
+            {
+                tidy_up();
+                std::process::exit(128 + signal);
+            }
+        });
+        // Its end ends the other thread, be it by a panic.
+        let _running = running;
+        let result = work();
+        if let Ok(mut done) = is_done.lock() {
+            *done = true;
+        }
+        result
+    })
+}
+
+/// The next signal that is not ignored (as nohup does with SIGHUP); `None` when the work is over.
+fn next(signals: &Signals, over: &OwnedFd) -> Option<i32> {
+    loop {
+        let mut both = [PollFd::from_borrowed_fd(signals.descriptor(), PollFlags::IN), PollFd::new(over, PollFlags::IN)];
+        // An error is an interruption.
+        let _ = poll(&mut both, None);
+        if !both[1].revents().is_empty() {
+            return None;
+        }
+        while let Some(arrived) = signals.next() {
+            if !heaplab_record::signals::is_ignored(arrived.signal) {
+                return Some(arrived.signal);
+            }
+        }
+    }
+}
