@@ -446,3 +446,24 @@ fn who_ends_heaplab_while_it_finishes_is_told_where_the_recording_is() {
     let recovered = heaplab().arg("recover").arg(&spool).output().unwrap();
     assert!(recovered.status.success() && Bundle::open(&output).unwrap().meta().cut.is_none(), "{}", text(&recovered.stderr));
 }
+
+/// None takes the spool of another that has just begun for one that was left.
+#[test]
+fn of_recordings_of_one_name_that_begin_together_one_is_made() {
+    let folder = tempfile::tempdir().unwrap();
+    for _ in 0..2 {
+        let record = |_| {
+            let mut record = heaplab();
+            record.current_dir(folder.path()).args(["record", "--force", "--no-symbols", "-o", "x.heaplab", "--", "sh", "-c", "sleep 2"]);
+            record.stderr(Stdio::piped()).spawn().unwrap()
+        };
+        let recorders: Vec<_> = (0..6).map(record).collect();
+        let ended: Vec<Output> = recorders.into_iter().map(|recorder| recorder.wait_with_output().unwrap()).collect();
+        let said: Vec<String> = ended.iter().map(|output| text(&output.stderr)).collect();
+        let is_made = |output: &&Output| output.status.success();
+        assert!(ended.iter().any(|output| is_made(&output)), "{said:?}");
+        let refused = ended.iter().zip(&said).filter(|(output, _)| !is_made(output));
+        refused.for_each(|(_, said)| assert!(said.contains("in use") || said.contains("running"), "{said}"));
+        assert!(Bundle::open(&folder.path().join("x.heaplab")).is_ok());
+    }
+}

@@ -4,9 +4,12 @@ use crate::control::{self, CONTROL_FILE};
 use crate::error::RecordError;
 use crate::mark::spool_of;
 use heaplab_trace::bundle::may_be_replaced;
+use rustix::fs::FlockOperation;
+use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// The bundle that a recording of `program` makes when nothing else is said: its name in the working folder.
 pub fn default_output(program: &OsStr) -> PathBuf {
@@ -20,10 +23,39 @@ pub fn output_of(spool: &Path) -> PathBuf {
     if spool.extension() == Some(OsStr::new("spool")) { spool.with_extension("") } else { spool.with_extension("heaplab") }
 }
 
+/// How long another recording that is about to begin in the same folder is waited for.
+const CLAIM_WAIT: Duration = Duration::from_secs(5);
+
+/// A folder in which a recording is about to begin: until this is dropped no other clears anything there. To be kept until the spool is there and
+/// its control page locked.
+#[derive(Debug)]
+pub struct Claim {
+    _locked: Option<File>,
+}
+
+impl Claim {
+    /// Claims the folder in which `output` will be. Without the claim goes on who cannot have it: file systems may have no locks, and who holds this
+    /// one may be stopped.
+    fn of(output: &Path) -> Claim {
+        let parent = output.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let begun = Instant::now();
+        let folder = File::open(parent).ok();
+        while let Some(folder) = &folder
+            && rustix::fs::flock(folder, FlockOperation::NonBlockingLockExclusive) == Err(Errno::WOULDBLOCK)
+            && begun.elapsed() < CLAIM_WAIT
+        {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        Claim { _locked: folder }
+    }
+}
+
 /// Makes sure that nothing stands at `output` or at its spool. With `force` an unfinished recording in the spool is removed;
-/// a bundle stays, to be replaced when the new one is whole, and nothing else ever is.
-pub fn clear(output: &Path, force: bool) -> Result<(), RecordError> {
+/// a bundle stays, to be replaced when the new one is whole, and nothing else ever is. Two recordings of one name that begin together do not
+/// take each other's spool for a left one: the second waits until the first has locked its own.
+pub fn clear(output: &Path, force: bool) -> Result<Claim, RecordError> {
     let spool = spool_of(output);
+    let claim = Claim::of(&spool);
     if control::is_running(&spool) {
         return Err(RecordError::SpoolInUse(spool));
     }
@@ -35,7 +67,7 @@ pub fn clear(output: &Path, force: bool) -> Result<(), RecordError> {
     if unfinished {
         fs::remove_dir_all(&spool).map_err(RecordError::io("cannot replace", &spool))?;
     }
-    Ok(())
+    Ok(claim)
 }
 
 /// Whether a bundle may be written at `output`: nothing stands there, or with `force` a bundle or an empty folder.

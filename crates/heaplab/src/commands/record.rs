@@ -139,10 +139,10 @@ fn signal_number(text: &str) -> Result<u32, String> {
 pub fn run(args: Args) -> Result<ExitCode> {
     let program = args.command.first().context("no program was named")?;
     let output = args.output.clone().unwrap_or_else(|| output::default_output(program));
-    output::clear(&output, args.force)?;
+    let mut claim = Some(output::clear(&output, args.force)?);
     shrunk::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
-        return jvm(&args, output);
+        return jvm(&args, output, claim);
     }
     let options = session::Options {
         command: args.command.clone(),
@@ -171,7 +171,11 @@ pub fn run(args: Args) -> Result<ExitCode> {
             );
             bar.suspend(|| eprintln!("{text}"));
         }
-        session::Progress::Totals(totals) => bar.set_message(last(&totals)),
+        session::Progress::Totals(totals) => {
+            // It has begun.
+            claim = None;
+            bar.set_message(last(&totals));
+        }
     })?;
     bar.finish_and_clear();
     if let Some(reason) = recorded.nothing() {
@@ -193,11 +197,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
 }
 
 /// Records a JVM's metaspace.
-fn jvm(args: &Args, output: PathBuf) -> Result<ExitCode> {
+fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
     let bar = args.bar()?;
     let (command, detach_children, jvm_children) = (args.command.clone(), args.detach_children, args.jvm_children);
     let options = heaplab_record::jvm::Options { command, output, replace: args.force, detach_children, jvm_children };
     let recorded = heaplab_record::jvm::record(&options, &mut |progress| {
+        claim = None;
         bar.set_message(format!(
             "recording: {}, {} lines of log ({})",
             plural(progress.jvms as u64, "JVM"),
