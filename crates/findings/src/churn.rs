@@ -3,8 +3,12 @@
 //! Two forms, as in the document: large buffers that live shortly, each of which costs page faults and zeroing anew, and state
 //! that is rebuilt for each item: one site asks for the same few sizes thousands of times and never has more than a few alive.
 //! Both could be kept and used again. What they cost is requests, zeroed bytes and touched pages, not space.
+//!
+//! How many are alive at once is counted during the pass for each site and for each function: the maxima of several stacks fall
+//! at different times, and their sum would be no maximum of anything. So tallies are by site from the beginning, and memory
+//! is that of the distinct sites. What has no stack has no site, and is not looked at.
 
-use crate::sites::{Functions, Sites, largest};
+use crate::sites::{Functions, Site, Sites, largest};
 use crate::words::{bytes, count, percent, plural};
 use crate::{Basis, Churn, ChurnPattern, Confidence, Cost, Evidence, Finding, Kind, Level, Options, Saving, StackShare, model::share};
 use heaplab_profile::{Instant, Object, Profile};
@@ -66,7 +70,6 @@ impl Tally {
         self.births += other.births;
         self.bytes = self.bytes.saturating_add(other.bytes);
         self.zeroed = self.zeroed.saturating_add(other.zeroed);
-        self.most_live += other.most_live;
         self.large_short += other.large_short;
         self.large_short_bytes = self.large_short_bytes.saturating_add(other.large_short_bytes);
         self.large_zeroed = self.large_zeroed.saturating_add(other.large_zeroed);
@@ -87,37 +90,109 @@ impl Tally {
     }
 }
 
-/// Tallies births and lives by stack.
+/// A stack's part, and where the rest of its site is.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    /// Row of `tallies`; `NONE`: nothing was born at the stack yet.
+    tally: u32,
+    /// Row of `functions`.
+    function: u32,
+    births: u64,
+    bytes: u64,
+}
+
+const NONE: u32 = u32::MAX;
+
+/// How many objects of one function are alive, and were at most.
+#[derive(Clone, Copy, Debug, Default)]
+struct Alive {
+    live: u64,
+    most_live: u64,
+    /// Sites of it at which something was born.
+    sites: usize,
+}
+
+impl Alive {
+    #[inline]
+    fn born(&mut self) {
+        self.live += 1;
+        self.most_live = self.most_live.max(self.live);
+    }
+}
+
+/// Tallies births and lives by site.
 #[derive(Debug)]
 pub(crate) struct Churns {
     large_bytes: u64,
     short_lived_bytes: u64,
+    site_frames: usize,
+    /// By stack, from the beginning: which site it is of.
+    sites: Vec<Site>,
     /// By stack; stack ids are rows of a table in memory.
-    index: Vec<u32>,
-    tallies: Vec<(StackId, Tally)>,
+    places: Vec<Place>,
+    /// By site: row of `tallies` and of `functions`.
+    rows: Vec<(u32, u32)>,
+    tallies: Vec<Tally>,
+    functions: Vec<Alive>,
 }
 
 impl Churns {
     pub(crate) fn new(options: &Options) -> Churns {
-        Churns { large_bytes: options.large_bytes, short_lived_bytes: options.short_lived_bytes, index: Vec::new(), tallies: Vec::new() }
+        Churns {
+            large_bytes: options.large_bytes,
+            short_lived_bytes: options.short_lived_bytes,
+            site_frames: options.site_frames,
+            sites: Vec::new(),
+            places: Vec::new(),
+            rows: Vec::new(),
+            tallies: Vec::new(),
+            functions: Vec::new(),
+        }
     }
 
+    pub(crate) fn begins(&mut self, tables: &Tables) {
+        let (mut sites, mut functions) = (Sites::new(tables, self.site_frames), Functions::new(tables, self.site_frames));
+        for stack in 0..tables.stacks.len() as StackId {
+            let site = sites.of(stack);
+            if site as usize == self.rows.len() {
+                let function = functions.of(stack);
+                self.rows.push((NONE, function));
+                if function as usize == self.functions.len() {
+                    self.functions.push(Alive::default());
+                }
+            }
+            self.sites.push(site);
+        }
+        self.places = vec![Place { tally: NONE, function: 0, births: 0, bytes: 0 }; self.sites.len()];
+    }
+
+    /// Where `stack` is counted: its rows of `tallies` and `functions`; `None` without a stack.
     #[inline]
-    fn tally(&mut self, stack: StackId) -> &mut Tally {
-        let place = stack as usize;
-        if place >= self.index.len() {
-            self.index.resize((place + 1).next_power_of_two(), u32::MAX);
+    fn rows(&mut self, stack: StackId) -> Option<(usize, usize)> {
+        if stack == 0 {
+            return None;
         }
-        if self.index[place] == u32::MAX {
-            self.index[place] = self.tallies.len() as u32;
-            self.tallies.push((stack, Tally::default()));
+        let place = self.places.get_mut(stack as usize)?;
+        if place.tally == NONE {
+            let row = &mut self.rows[self.sites[stack as usize] as usize];
+            if row.0 == NONE {
+                row.0 = self.tallies.len() as u32;
+                self.tallies.push(Tally::default());
+                self.functions[row.1 as usize].sites += 1;
+            }
+            (place.tally, place.function) = *row;
         }
-        &mut self.tallies[self.index[place] as usize].1
+        Some((place.tally as usize, place.function as usize))
     }
 
     #[inline]
     pub(crate) fn born(&mut self, event: &Event) {
-        let tally = self.tally(event.stack);
+        let Some((tally, function)) = self.rows(event.stack) else { return };
+        let place = &mut self.places[event.stack as usize];
+        place.births += 1;
+        place.bytes = place.bytes.saturating_add(event.size);
+        self.functions[function].born();
+        let tally = &mut self.tallies[tally];
         tally.births += 1;
         tally.bytes = tally.bytes.saturating_add(event.size);
         if event.has(Flags::ZEROED) {
@@ -130,11 +205,18 @@ impl Churns {
 
     #[inline]
     pub(crate) fn resized(&mut self, before: &Object, after: &Object) {
-        if before.stack != after.stack {
-            self.tally(before.stack).live -= 1;
-            let tally = self.tally(after.stack);
+        if before.stack == after.stack {
+            return;
+        }
+        if let Some((tally, function)) = self.rows(before.stack) {
+            self.tallies[tally].live -= 1;
+            self.functions[function].live -= 1;
+        }
+        if let Some((tally, function)) = self.rows(after.stack) {
+            let tally = &mut self.tallies[tally];
             tally.live += 1;
             tally.most_live = tally.most_live.max(tally.live);
+            self.functions[function].born();
         }
     }
 
@@ -142,7 +224,9 @@ impl Churns {
     pub(crate) fn died(&mut self, now: &Instant, object: &Object) {
         let (large, short) = (self.large_bytes, self.short_lived_bytes);
         let life = now.requested_bytes.saturating_sub(object.born_clock.saturating_add(object.size));
-        let tally = self.tally(object.stack);
+        let Some((tally, function)) = self.rows(object.stack) else { return };
+        self.functions[function].live -= 1;
+        let tally = &mut self.tallies[tally];
         tally.live -= 1;
         tally.lives[((64 - life.leading_zeros()) as usize).min(LIVES - 1)] += 1;
         // An object that was reallocated is the business of growth.
@@ -153,26 +237,45 @@ impl Churns {
     }
 
     /// Each place that asks is looked at by itself; those of one function that do the same thing are its state, and one finding.
-    pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
-        let (mut sites, mut functions) = (Sites::new(tables, options.site_frames), Functions::new(tables, options.site_frames));
-        let mut by_site: BTreeMap<_, (Tally, Vec<StackShare>)> = BTreeMap::new();
-        for (stack, tally) in &self.tallies {
-            let (sum, shares) = by_site.entry(sites.of(*stack)).or_default();
-            sum.add(tally);
-            shares.push(StackShare { stack: *stack, count: tally.births, bytes: tally.bytes });
+    pub(crate) fn finish(self, profile: &Profile, options: &Options) -> Vec<Finding> {
+        let mut shares: BTreeMap<u32, Vec<StackShare>> = BTreeMap::new();
+        for (stack, place) in self.places.iter().enumerate().filter(|(_, place)| place.births > 0) {
+            let share = StackShare { stack: stack as StackId, count: place.births, bytes: place.bytes };
+            shares.entry(place.tally).or_default().push(share);
         }
-        let mut by_function: BTreeMap<_, (Tally, Vec<StackShare>)> = BTreeMap::new();
-        for (tally, shares) in by_site.into_values() {
-            let (Some(pattern), Some(first)) = (pattern(&tally, options), shares.first()) else { continue };
-            let (sum, all) = by_function.entry((functions.of(first.stack), pattern)).or_default();
-            sum.add(&tally);
-            all.extend(shares);
+        let mut groups: BTreeMap<(u32, ChurnPattern), Group> = BTreeMap::new();
+        for (row, shares) in shares {
+            let tally = &self.tallies[row as usize];
+            let (Some(pattern), Some(first)) = (pattern(tally, options), shares.first()) else { continue };
+            let group = groups.entry((self.places[first.stack as usize].function, pattern)).or_default();
+            group.tally.add(tally);
+            group.sum_of_most += tally.most_live;
+            group.sites += 1;
+            group.shares.extend(shares);
         }
-        by_function
+        groups
             .into_iter()
-            .filter(|((_, pattern), (tally, _))| is_felt(*pattern, tally, profile))
-            .map(|((_, pattern), (tally, shares))| finding(pattern, &tally, shares, profile, options))
+            .filter(|((_, pattern), group)| is_felt(*pattern, &group.tally, profile))
+            .map(|((function, pattern), group)| finding(pattern, group, self.functions[function as usize], profile, options))
             .collect()
+    }
+}
+
+/// The sites of one function that do the same thing.
+#[derive(Default)]
+struct Group {
+    tally: Tally,
+    sites: usize,
+    /// The most alive at each site, summed: no fewer than were alive at once.
+    sum_of_most: u64,
+    shares: Vec<StackShare>,
+}
+
+impl Group {
+    /// The most objects alive at once, and whether that is only a bound: where the function has sites that do something else,
+    /// what these had alive together was not counted.
+    fn most_live(&self, function: Alive) -> (u64, bool) {
+        (self.sum_of_most.min(function.most_live), self.sites > 1 && self.sites < function.sites)
     }
 }
 
@@ -197,9 +300,10 @@ fn is_felt(pattern: ChurnPattern, tally: &Tally, profile: &Profile) -> bool {
     }
 }
 
-fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Finding {
+fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profile, options: &Options) -> Finding {
     let totals = &profile.totals;
-    let most_live = tally.most_live.max(1);
+    let (most_live, most_live_is_bound) = group.most_live(function);
+    let (most_live, tally, shares) = (most_live.max(1), &group.tally, group.shares);
     let again = tally.births.saturating_sub(most_live);
     let mut sizes: Vec<(u64, u64)> = tally.sizes.iter().copied().filter(|size| size.1 > 0).collect();
     sizes.sort_by_key(|(size, times)| (std::cmp::Reverse(*times), *size));
@@ -209,6 +313,7 @@ fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profil
         requested_bytes: tally.bytes,
         zeroed_bytes: tally.zeroed,
         most_live,
+        most_live_is_bound,
         sizes,
         median_life_bytes: tally.median_life(),
     };
@@ -226,7 +331,8 @@ fn finding(pattern: ChurnPattern, tally: &Tally, shares: Vec<StackShare>, profil
         }
         ChurnPattern::Rebuilt => {
             let more = if churn.sizes.len() > 3 { ", ..." } else { "" };
-            format!("{} of {}{more} bytes, never more than {} alive", plural(tally.births, "request"), listed.join(", "), count(most_live))
+            let most = if most_live_is_bound { "at most" } else { "never more than" };
+            format!("{} of {}{more} bytes, {most} {} alive", plural(tally.births, "request"), listed.join(", "), count(most_live))
         }
     };
     let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
@@ -253,13 +359,21 @@ fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String 
     match churn.pattern {
         ChurnPattern::LargeShortLived => format!(
             "Keep {} and use {} again: each fresh one can cost a page fault every 4 KiB, {} in all{zeroed}.",
-            if churn.most_live == 1 { "one".to_string() } else { count(churn.most_live) },
+            match churn.most_live {
+                1 => "one".to_string(),
+                _ if churn.most_live_is_bound => "those that are alive at once".to_string(),
+                most => count(most),
+            },
             if churn.most_live == 1 { "it" } else { "them" },
             count(tally.large_short_bytes / 4096),
         ),
         ChurnPattern::Rebuilt => format!(
             "Keep {} and use {} again: {} fewer, {} of the run's{zeroed}. {}",
-            if churn.most_live == 1 { "the block".into() } else { format!("up to {}", plural(churn.most_live, "block")) },
+            match churn.most_live {
+                1 => "the block".to_string(),
+                _ if churn.most_live_is_bound => "the blocks that are alive at once".to_string(),
+                most => format!("up to {}", plural(most, "block")),
+            },
             if churn.most_live == 1 { "it" } else { "them" },
             plural(again, "request"),
             percent(share(again, allocations)),

@@ -59,7 +59,7 @@ impl Detectors {
         }
         let (mut findings, uses_its_slop) = self.pairs.finish(tables, profile, options, self.peak);
         findings.extend(self.growths.finish(tables, profile, options));
-        findings.extend(self.churns.finish(tables, profile, options));
+        findings.extend(self.churns.finish(profile, options));
         findings.extend(self.leaks.finish(tables, profile, options));
         findings.sort_by(|a, b| {
             rank(b, profile, options).cmp(&rank(a, profile, options)).then(a.kind.cmp(&b.kind)).then(a.title.cmp(&b.title))
@@ -127,6 +127,10 @@ fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (u64, u64) {
 }
 
 impl Observer for Detectors {
+    fn begins(&mut self, tables: &Tables) {
+        self.churns.begins(tables);
+    }
+
     #[inline]
     fn born(&mut self, now: &Instant, event: &Event, id: ObjectId, _object: &Object) {
         self.pairs.add(now, event.stack, event.size, event.usable);

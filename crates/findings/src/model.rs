@@ -362,8 +362,10 @@ pub struct Churn {
     pub requested_bytes: u64,
     /// Bytes of them that had to be zeroed.
     pub zeroed_bytes: u64,
-    /// Most objects of the site alive at once.
+    /// Most objects of it alive at once.
     pub most_live: u64,
+    /// Whether that is only a bound: several sites of a function that has others, too, which were counted one by one.
+    pub most_live_is_bound: bool,
     /// The sizes asked for most, with how often.
     pub sizes: Vec<(u64, u64)>,
     /// Median life of its objects, in bytes requested in between, rounded down to a power of two.

@@ -1,5 +1,6 @@
 //! Looking over the pass's shoulder: whoever needs more than the profile sees every event once, with the object as it was.
 
+use heaplab_trace::tables::Tables;
 use heaplab_trace::{Event, ObjectId, StackId};
 
 /// Where the pass is.
@@ -37,6 +38,8 @@ pub struct Object {
 
 /// Sees every change of what is live, once, in order.
 pub trait Observer {
+    /// The pass begins; stacks of events are rows of `tables`.
+    fn begins(&mut self, _tables: &Tables) {}
     /// `object` was born.
     fn born(&mut self, _now: &Instant, _event: &Event, _id: ObjectId, _object: &Object) {}
     /// An object was reallocated.

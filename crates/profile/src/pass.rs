@@ -66,6 +66,7 @@ struct Pass<'a, O> {
 
 impl<'a, O: Observer> Pass<'a, O> {
     fn new(tables: &'a Tables, options: &'a Options, axis: TimelineAxis, observer: &'a mut O) -> Self {
+        observer.begins(tables);
         Pass {
             tables,
             options,

@@ -52,11 +52,48 @@ fn the_state_of_one_function_is_one_finding() {
     }
     let churn = of(&program, Kind::Churn, Options::default());
     let titles: Vec<&str> = churn.iter().map(|finding| finding.title.as_str()).collect();
-    assert_eq!(
-        titles,
-        ["3,000 requests of 96, 640, 16,384 bytes, never more than 3 alive", "1,000 requests of 48 bytes, never more than 1 alive"]
-    );
+    assert_eq!(titles, ["3,000 requests of 96, 640, 16,384 bytes, at most 3 alive", "1,000 requests of 48 bytes, never more than 1 alive"]);
     assert_eq!(churn[0].stack_count, 3);
+}
+
+/// Twenty callers of one place, and three places of one function, one after the other: never is more than one alive.
+#[test]
+fn alive_at_once_is_no_sum_over_stacks_and_sites() {
+    let mut program = Program::new();
+    let callers: Vec<u32> =
+        (0..20).map(|caller| program.stack(&["main", &format!("caller {caller}"), "a", "b", "c", "read", "xmalloc"])).collect();
+    let places = [1, 2, 3].map(|line| {
+        let stack = program.stack(&["main", &format!("lines:{line}")]);
+        let frame = program.tables.stacks[stack as usize].frame as usize;
+        program.tables.frames[frame].function = Some("lines".into());
+        stack
+    });
+    for _ in 0..150 {
+        for stack in callers.iter().copied().chain(places) {
+            let size = if callers.contains(&stack) { 512 } else { 64 };
+            let object = program.malloc(stack, size);
+            program.free(object);
+        }
+    }
+    let churn = of(&program, Kind::Churn, Options::default());
+    let most: Vec<_> = churn
+        .iter()
+        .map(|finding| if let Evidence::Churn(churn) = &finding.evidence { (churn.most_live, churn.most_live_is_bound) } else { panic!() })
+        .collect();
+    assert_eq!(most, [(1, false), (1, false)]);
+    assert_eq!(churn[0].title, "3,000 requests of 512 bytes, never more than 1 alive");
+    assert!(churn[0].advice.starts_with("Keep the block and use it again: 2,999 requests fewer"), "{}", churn[0].advice);
+    assert_eq!((churn[0].stack_count, churn[1].stack_count), (20, 3));
+}
+
+#[test]
+fn without_a_stack_there_is_no_site_that_churns() {
+    let mut program = Program::new();
+    for _ in 0..1000 {
+        let object = program.malloc(0, 512);
+        program.free(object);
+    }
+    assert!(of(&program, Kind::Churn, Options::default()).is_empty());
 }
 
 #[test]

@@ -180,7 +180,7 @@ fn churn_facts(churn: &Churn) -> Vec<(&'static str, String)> {
     let mut facts = vec![
         ("Pattern", pattern.into()),
         ("Asked for", words::bytes(churn.requested_bytes)),
-        ("Most alive at once", words::count(churn.most_live)),
+        ("Most alive at once", format!("{}{}", if churn.most_live_is_bound { "at most " } else { "" }, words::count(churn.most_live))),
         ("Median life", format!("{} asked for meanwhile", words::bytes(churn.median_life_bytes))),
         ("Sizes", sizes.join(", ")),
     ];
