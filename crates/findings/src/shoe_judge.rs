@@ -145,15 +145,14 @@ fn alone(size: u64, free_request: u64) -> Cause {
     }
 }
 
-/// Each stack's part over all sizes; `rows` are those of `sizes`, in order of size.
+/// Each stack's part of the requests and of their slop over the run; `rows` are those of `sizes`, in order of size.
 fn stacks(sizes: &BTreeMap<u64, Vec<Share>>, rows: &[ShoeSize]) -> Vec<StackShare> {
     let mut stacks: BTreeMap<StackId, StackShare> = BTreeMap::new();
     for row in rows {
         for share in sizes.get(&row.request).into_iter().flatten() {
             let sum = stacks.entry(share.stack).or_insert(StackShare { stack: share.stack, count: 0, bytes: 0 });
             sum.count += share.requested.objects;
-            let objects = share.at_peak.objects + share.requested.objects;
-            sum.bytes = sum.bytes.saturating_add(objects.saturating_mul(row.usable.saturating_sub(row.request)));
+            sum.bytes = sum.bytes.saturating_add(share.requested.objects.saturating_mul(row.usable.saturating_sub(row.request)));
         }
     }
     stacks.into_values().collect()

@@ -228,6 +228,10 @@ fn surpluses_of_two_sites_are_two_findings() {
     assert_eq!(found, [vec![4128, 2080, 1056], vec![4104], vec![520]]);
     let shares: Vec<u64> = findings.findings[0].stacks.iter().map(|share| share.count).collect();
     assert_eq!((shares, findings.findings[0].stack_count), (vec![500, 1000], 2));
+    // Each request's slop once, whether or not it was live at the peak.
+    for finding in &findings.findings {
+        assert_eq!(finding.stacks.iter().map(|share| share.bytes).sum::<u64>(), finding.wasted_total_bytes(), "{}", finding.title);
+    }
 }
 
 #[test]
