@@ -57,6 +57,9 @@ impl Detectors {
                 count(profile.totals.grouped_requests)
             ));
         }
+        if !profile.stacks.is_empty() && profile.stacks.iter().all(|row| row.stack == 0) {
+            limits.push("No call stacks were recorded: churn was not looked for, and nothing could be told apart by place.".into());
+        }
         let (mut findings, uses_its_slop) = self.pairs.finish(tables, profile, options, self.peak);
         findings.extend(self.growths.finish(tables, profile, options));
         findings.extend(self.churns.finish(profile, options));
@@ -136,7 +139,7 @@ impl Observer for Detectors {
         self.pairs.add(now, event.stack, event.size, event.usable);
         self.growths.born(now, event, id);
         self.churns.born(event);
-        self.leaks.born(now);
+        self.leaks.born(now, id);
     }
 
     fn resized(&mut self, now: &Instant, event: &Event, id: ObjectId, before: &Object, after: &Object) {
@@ -144,6 +147,7 @@ impl Observer for Detectors {
         self.pairs.add(now, after.stack, after.size, after.usable);
         self.growths.resized(event, id, before, after);
         self.churns.resized(before, after);
+        self.leaks.requested(now);
     }
 
     #[inline]
@@ -153,8 +157,8 @@ impl Observer for Detectors {
         self.churns.died(now, object);
     }
 
-    fn survived(&mut self, now: &Instant, _id: ObjectId, object: &Object) {
-        self.leaks.survived(now, object);
+    fn survived(&mut self, now: &Instant, id: ObjectId, object: &Object) {
+        self.leaks.survived(now, id, object);
     }
 
     fn ended(&mut self, now: &Instant) {

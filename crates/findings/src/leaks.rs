@@ -2,20 +2,77 @@
 //!
 //! Live at exit is not a leak by itself: tables and caches live as long as their program. Survivors that were born throughout the
 //! run, at a site whose other objects were freed, are what a leak looks like; that is said, and with how much confidence.
+//!
+//! The run is divided by time and by allocations: a program that computes or touches memory for long before it begins its work
+//! has all of that work in the last eighth of its time. By allocations alone it would not do either, as a table that is built at the start
+//! of a long computation is most of what is allocated; so what grew with the allocations must have gone on to the end of the time.
+//!
+//! What a leak holds at the end it need not have held at the peak. Survivors never die, so those that were born when the peak was
+//! reached were live there.
 
 use crate::sites::{Sites, largest};
 use crate::words::{bytes, count, percent, plural};
-use crate::{Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakPattern, Level, Options, Saving, StackShare, model::share};
+use crate::{
+    Basis, Confidence, Cost, Evidence, Finding, Kind, Leak, LeakClock, LeakPattern, Level, Options, Saving, StackShare, model::share,
+};
 use hashbrown::HashMap;
 use heaplab_profile::{Amount, Instant, Object, Profile};
-use heaplab_trace::{StackId, tables::Tables};
+use heaplab_trace::{ObjectId, StackId, tables::Tables};
 use std::collections::BTreeMap;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Survivors {
     at_end: Amount,
+    /// Bytes of those that were born when the peak was reached.
+    before_peak_bytes: u64,
     freed: u64,
-    by_eighth: [u64; 8],
+    by_time: [u64; 8],
+    by_allocations: [u64; 8],
+}
+
+/// Births remembered; more are thinned out.
+const MARKS: usize = 1 << 13;
+
+/// How many objects were born before a given one, to one in [`MARKS`] of all: ids are in order of birth.
+#[derive(Debug)]
+struct BirthClock {
+    births: u64,
+    /// Every `stride`-th birth, from the first.
+    marks: Vec<ObjectId>,
+    stride: u64,
+}
+
+impl Default for BirthClock {
+    fn default() -> Self {
+        BirthClock { births: 0, marks: Vec::new(), stride: 1 }
+    }
+}
+
+impl BirthClock {
+    #[inline]
+    fn born(&mut self, id: ObjectId) {
+        if self.births.is_multiple_of(self.stride) {
+            if self.marks.len() == MARKS {
+                let mut index = 0;
+                self.marks.retain(|_| {
+                    index += 1;
+                    index % 2 == 1
+                });
+                self.stride *= 2;
+            }
+            self.marks.push(id);
+        }
+        self.births += 1;
+    }
+
+    fn eighth(&self, id: ObjectId) -> usize {
+        let before = self.marks.partition_point(|mark| *mark <= id).saturating_sub(1) as u64 * self.stride;
+        eighth(before, self.births)
+    }
+}
+
+fn eighth(at: u64, end: u64) -> usize {
+    (u128::from(at) * 8 / u128::from(end.max(1))).min(7) as usize
 }
 
 /// Sums up survivors by stack.
@@ -24,28 +81,50 @@ pub(crate) struct Leaks {
     stacks: HashMap<StackId, Survivors>,
     /// When the first object was born: a process that another one started does not begin at 0.
     began_ns: Option<u64>,
+    births: BirthClock,
+    /// Number of the last peak seen, and the clock of the request that reached it.
+    peak: u64,
+    peak_clock: u64,
+    last_clock: u64,
+    /// Whether there are times by which the run can be divided.
+    is_timed: bool,
 }
 
 impl Leaks {
     #[inline]
-    pub(crate) fn born(&mut self, now: &Instant) {
+    pub(crate) fn born(&mut self, now: &Instant, id: ObjectId) {
         self.began_ns.get_or_insert(now.time_ns);
+        self.births.born(id);
+        self.requested(now);
     }
 
-    pub(crate) fn survived(&mut self, now: &Instant, object: &Object) {
+    /// Something was asked for. Only a request can reach a peak, which is then seen at what comes next.
+    #[inline]
+    pub(crate) fn requested(&mut self, now: &Instant) {
+        self.see_peak(now);
+        self.last_clock = now.requested_bytes;
+    }
+
+    #[inline]
+    fn see_peak(&mut self, now: &Instant) {
+        if now.peak != self.peak {
+            (self.peak, self.peak_clock) = (now.peak, self.last_clock);
+        }
+    }
+
+    pub(crate) fn survived(&mut self, now: &Instant, id: ObjectId, object: &Object) {
+        self.see_peak(now);
+        let began_ns = self.began_ns.unwrap_or(0);
+        self.is_timed = now.time_ns > began_ns;
         let survivors = self.stacks.entry(object.stack).or_default();
         survivors.at_end.objects += 1;
         survivors.at_end.bytes += object.size;
         survivors.at_end.usable_bytes += object.usable;
-        // Traces without time are divided by what was asked for.
-        let began_ns = self.began_ns.unwrap_or(0);
-        let (born, end) = if now.time_ns > began_ns {
-            (object.born_ns.saturating_sub(began_ns), now.time_ns - began_ns)
-        } else {
-            (object.born_clock, now.requested_bytes)
-        };
-        let eighth = (u128::from(born) * 8 / u128::from(end.max(1))).min(7) as usize;
-        survivors.by_eighth[eighth] += object.size;
+        if object.born_clock <= self.peak_clock {
+            survivors.before_peak_bytes += object.size;
+        }
+        survivors.by_time[eighth(object.born_ns.saturating_sub(began_ns), now.time_ns.saturating_sub(began_ns))] += object.size;
+        survivors.by_allocations[self.births.eighth(id)] += object.size;
     }
 
     pub(crate) fn finish(self, tables: &Tables, profile: &Profile, options: &Options) -> Vec<Finding> {
@@ -58,67 +137,142 @@ impl Leaks {
             sum.at_end.objects += survivors.at_end.objects;
             sum.at_end.bytes += survivors.at_end.bytes;
             sum.at_end.usable_bytes += survivors.at_end.usable_bytes;
-            sum.freed += profile.stack(stack).map_or(0, |row| row.released.objects);
-            sum.by_eighth.iter_mut().zip(survivors.by_eighth).for_each(|(sum, bytes)| *sum += bytes);
+            let (freed, at_peak) = profile.stack(stack).map_or((0, 0), |row| (row.released.objects, row.at_peak.bytes));
+            sum.freed += freed;
+            // What was reallocated since the peak was of another size there.
+            sum.before_peak_bytes += survivors.before_peak_bytes.min(at_peak);
+            sum.by_time.iter_mut().zip(survivors.by_time).for_each(|(sum, bytes)| *sum += bytes);
+            sum.by_allocations.iter_mut().zip(survivors.by_allocations).for_each(|(sum, bytes)| *sum += bytes);
             shares.push(StackShare { stack, count: survivors.at_end.objects, bytes: survivors.at_end.bytes });
         }
-        by_site.into_values().filter_map(|(survivors, shares)| finding(&survivors, shares, profile, options)).collect()
+        let is_timed = self.is_timed;
+        by_site.into_values().filter_map(|(survivors, shares)| finding(&survivors, is_timed, shares, profile, options)).collect()
     }
 }
 
-/// Growing: at least five of the eight parts of the run left a tenth of an even share, and no part left more than half.
-fn pattern(survivors: &Survivors) -> LeakPattern {
-    let all = survivors.at_end.bytes;
-    let parts = survivors.by_eighth.iter().filter(|bytes| **bytes > 0 && **bytes >= all / 80).count();
-    let even = survivors.by_eighth.iter().all(|bytes| *bytes <= all / 2);
-    if parts >= 5 && even { LeakPattern::Growing } else { LeakPattern::OneOff }
+/// Whether survivors were born throughout: at least five of the eight parts of the run left a tenth of an even share and no part more than
+/// half; the second half left half of what the first did, and the last quarter a quarter of an even share. What came mostly at the start
+/// and ever more seldom does not grow with the run.
+fn grows(by_eighth: &[u64; 8]) -> bool {
+    let sum = |parts: &[u64]| parts.iter().sum::<u64>();
+    let all = sum(by_eighth);
+    let parts = by_eighth.iter().filter(|bytes| **bytes > 0 && **bytes >= all / 80).count();
+    let even = by_eighth.iter().all(|bytes| *bytes <= all / 2);
+    let late = sum(&by_eighth[4..]) >= sum(&by_eighth[..4]) / 2 && sum(&by_eighth[6..]) >= all / 16;
+    parts >= 5 && even && late
 }
 
-fn finding(survivors: &Survivors, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
+/// How survivors came to be, and the clock that shows it.
+fn pattern(survivors: &Survivors, is_timed: bool) -> (LeakPattern, LeakClock) {
+    let to_the_end = !is_timed || (survivors.by_time[7] > 0 && survivors.by_time[7] >= survivors.at_end.bytes / 80);
+    if is_timed && grows(&survivors.by_time) {
+        (LeakPattern::Growing, LeakClock::Time)
+    } else if to_the_end && grows(&survivors.by_allocations) {
+        (LeakPattern::Growing, LeakClock::Allocations)
+    } else {
+        (LeakPattern::OneOff, if is_timed { LeakClock::Time } else { LeakClock::Allocations })
+    }
+}
+
+fn finding(survivors: &Survivors, is_timed: bool, shares: Vec<StackShare>, profile: &Profile, options: &Options) -> Option<Finding> {
     let held = survivors.at_end;
     if !options.is_worth(profile, held.bytes, 0) {
         return None;
     }
-    let pattern = pattern(survivors);
-    let objects = survivors.freed + held.objects;
-    let (level, reason) = match pattern {
-        _ if !options.ended => (Level::Low, "the program was not seen to end; it may have gone on to free them"),
-        LeakPattern::Growing if survivors.freed > held.objects => {
-            (Level::High, "survivors were born throughout, and most objects of the site were freed")
-        }
-        LeakPattern::Growing => (Level::Medium, "survivors were born throughout, but few objects of the site were ever freed"),
-        LeakPattern::OneOff => (Level::Low, "born at one time: most often a table kept for the life of the program"),
-    };
-    let (title, advice) = match pattern {
-        LeakPattern::Growing => (
-            format!("{} in {} were never freed, and grew with the run", bytes(held.bytes), plural(held.objects, "object")),
-            format!(
-                "Of {} this site made, {} ({}) stayed. Look for the path that does not free; at this pace a run twice as long holds twice as much.",
-                plural(objects, "object"),
-                count(held.objects),
-                percent(share(held.objects, objects))
-            ),
-        ),
-        LeakPattern::OneOff => (
-            format!("{} in {} were still live", bytes(held.bytes), plural(held.objects, "object")),
-            "They came at one time. If they are a table or a cache for the life of the program, nothing is to be done; else free them."
-                .to_string(),
-        ),
-    };
+    let (pattern, clock) = pattern(survivors, is_timed);
+    let has_site = shares.iter().any(|share| share.stack != 0);
+    let (title, advice) = words(survivors, pattern, clock, has_site);
     let (stacks, stack_count) = largest(shares, options.stacks_per_finding);
     let basis = options.basis.unwrap_or(Basis::Measured);
-    let leaked = if pattern == LeakPattern::Growing { held.bytes } else { 0 };
+    let is_leak = pattern == LeakPattern::Growing && has_site;
+    let at_peak_bytes = survivors.before_peak_bytes;
+    let saving = Saving { at_peak_bytes, total_bytes: held.bytes, ..Saving::default() };
+    let by_eighth = if clock == LeakClock::Time { survivors.by_time } else { survivors.by_allocations };
     Some(Finding {
         kind: Kind::Leak,
         title,
         advice,
         count: held.objects,
-        costs: vec![Cost { basis, at_peak_bytes: held.bytes, total_bytes: held.bytes }],
+        costs: vec![Cost { basis, at_peak_bytes, total_bytes: held.bytes }],
         basis,
-        saving: Saving { at_peak_bytes: leaked, total_bytes: leaked, ..Saving::default() },
-        confidence: Confidence { level, reason: reason.into() },
+        saving: if is_leak { saving } else { Saving::default() },
+        confidence: confidence(survivors, pattern, has_site, options),
         stacks,
         stack_count,
-        evidence: Evidence::Leak(Leak { at_end: held, freed: survivors.freed, pattern, born_by_eighth: survivors.by_eighth }),
+        evidence: Evidence::Leak(Leak { at_end: held, freed: survivors.freed, pattern, born_by_eighth: by_eighth, eighths_of: clock }),
     })
+}
+
+fn words(survivors: &Survivors, pattern: LeakPattern, clock: LeakClock, has_site: bool) -> (String, String) {
+    let held = survivors.at_end;
+    let made = survivors.freed + held.objects;
+    let title = match pattern {
+        LeakPattern::Growing => {
+            format!("{} in {} were never freed, and grew with the run", bytes(held.bytes), plural(held.objects, "object"))
+        }
+        LeakPattern::OneOff => format!("{} in {} were still live", bytes(held.bytes), plural(held.objects, "object")),
+    };
+    let longer = match clock {
+        LeakClock::Time => "a run twice as long",
+        LeakClock::Allocations => "twice the work",
+    };
+    let advice = match pattern {
+        _ if !has_site => {
+            "No call stack was recorded with these, so that they may come from anywhere in the program: record with stacks (--stack-depth)."
+                .to_string()
+        }
+        LeakPattern::Growing => format!(
+            "Of {} this site made, {} ({}) stayed. Look for the path that does not free; at this pace {longer} holds twice as much.",
+            plural(made, "object"),
+            count(held.objects),
+            percent(share(held.objects, made))
+        ),
+        LeakPattern::OneOff => {
+            "They came at one time. If they are a table or a cache for the life of the program, nothing is to be done; else free them."
+                .to_string()
+        }
+    };
+    (title, advice)
+}
+
+fn confidence(survivors: &Survivors, pattern: LeakPattern, has_site: bool, options: &Options) -> Confidence {
+    let (level, reason) = match pattern {
+        _ if !options.ended => (Level::Low, "the program was not seen to end; it may have gone on to free them"),
+        _ if !has_site => (Level::Low, "without call stacks, what one place keeps is not told from what others free"),
+        LeakPattern::Growing if survivors.freed > survivors.at_end.objects => {
+            (Level::High, "survivors were born throughout, and most objects of the site were freed")
+        }
+        LeakPattern::Growing => (Level::Medium, "survivors were born throughout, but few objects of the site were ever freed"),
+        LeakPattern::OneOff => (Level::Low, "born at one time: most often a table kept for the life of the program"),
+    };
+    Confidence { level, reason: reason.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_of_births_thins_out_and_stays_true() {
+        let mut clock = BirthClock::default();
+        for birth in 0..100_000u64 {
+            clock.born(10 + 3 * birth);
+        }
+        assert!(clock.marks.len() <= MARKS && clock.stride == 16, "{} marks, every {}", clock.marks.len(), clock.stride);
+        for birth in (0..100_000u64).step_by(997) {
+            let exact = birth as usize * 8 / 100_000;
+            assert!(clock.eighth(10 + 3 * birth).abs_diff(exact) <= usize::from(birth % 12_500 < 16), "{birth}");
+        }
+        assert_eq!([clock.eighth(0), clock.eighth(u64::MAX)], [0, 7]);
+    }
+
+    #[test]
+    fn what_comes_ever_more_seldom_does_not_grow() {
+        assert!(!grows(&[275, 339, 104, 36, 42, 0, 8, 0]));
+        assert!(!grows(&[100, 100, 100, 100, 100, 100, 0, 0]));
+        assert!(!grows(&[0, 0, 0, 0, 0, 0, 0, 800]));
+        assert!(grows(&[100; 8]));
+        assert!(grows(&[200, 150, 100, 100, 100, 0, 100, 100]));
+        assert!(grows(&[0, 0, 10, 20, 30, 40, 50, 60]));
+    }
 }

@@ -139,7 +139,7 @@ pub struct Cost {
     pub basis: Basis,
     /// By what was live at the peak.
     pub at_peak_bytes: u64,
-    /// By all requests of the run.
+    /// By all requests of the run; of what is live at the end, what it holds there.
     pub total_bytes: u64,
 }
 
@@ -185,7 +185,8 @@ pub struct StackShare {
     pub stack: StackId,
     /// Its part of [`Finding::count`].
     pub count: u64,
-    /// Its part of the bytes that the finding is about.
+    /// Its part of the bytes that the finding is about: slop over the run, bytes beyond what doubling asks for, bytes asked for, or
+    /// bytes live at the end, by kind.
     pub bytes: u64,
 }
 
@@ -393,6 +394,18 @@ pub struct Leak {
     pub pattern: LeakPattern,
     /// Bytes of the survivors by birth, in eighths of the run.
     pub born_by_eighth: [u64; 8],
+    /// By which clock these are eighths.
+    pub eighths_of: LeakClock,
+}
+
+/// By what a run is divided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LeakClock {
+    /// By its time.
+    Time,
+    /// By the objects born: where time does not show the growth, or the trace has none.
+    Allocations,
 }
 
 /// How what is live at the end came to be.

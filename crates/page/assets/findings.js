@@ -8,6 +8,8 @@ const KIND_HINTS = {
   churn: 'The same memory asked for and given back over and over',
   leak: 'Never freed',
 };
+// What the bytes beside a stack are.
+const SHARE_BYTES = { clownshoes: 'of slop over the run', growth: 'beyond doubling', churn: 'asked for', leak: 'live at the end' };
 const ALL = 'all';
 // As `heaplab report` says it.
 const ORDER = 'First what would lower the peak by a thousandth or more, by the bytes saved there; then the rest, by the bytes saved over the run.';
@@ -51,17 +53,22 @@ function costOn(finding, allocator) {
   return finding.costs.find((cost) => cost.allocator === (allocator === ALL ? finding.basis : allocator)) ?? (allocator === ALL ? finding.costs[0] ?? { allocator: '', peak_bytes: 0, total_bytes: 0 } : undefined);
 }
 
-function headlineBytes(cost) {
-  return cost.peak_bytes > 0 ? { bytes: cost.peak_bytes, are: 'at peak' } : { bytes: cost.total_bytes, are: 'over the run' };
+function headlineBytes(finding, cost) {
+  return cost.peak_bytes > 0 ? { bytes: cost.peak_bytes, are: 'at peak' } : { bytes: cost.total_bytes, are: overAll(finding) };
 }
 
 function findingNode(page, { finding, rank, cost }) {
   const meta = [el('span', { class: 'chip', title: KIND_HINTS[finding.kind] }, KIND_NAMES[finding.kind] ?? finding.kind), el('span', {}, plural(finding.count, finding.count_of))];
   meta.push(el('span', {}, `on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
   const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
-    el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, 'over the run')),
+    el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, overAll(finding))),
     el('span', { class: 'finding-meta' }, ...meta));
   return el('li', {}, el('details', { open: rank === 1 }, head, findingBody(page, finding)));
+}
+
+// What its bytes beside those at the peak are: what is never freed is held, not asked for again.
+function overAll(finding) {
+  return finding.kind === 'leak' ? 'at the end' : 'over the run';
 }
 
 // Two figures that must not be compared with one another, so each says what it is.
@@ -73,7 +80,7 @@ function findingBody(page, finding) {
   const pairs = [];
   const { saving } = finding;
   if (saving.peak_bytes > 0) pairs.push(['Would save at peak', bytesNode(saving.peak_bytes)]);
-  if (saving.total_bytes > 0) pairs.push(['Would save over the run', bytesNode(saving.total_bytes)]);
+  if (saving.total_bytes > 0) pairs.push([`Would save ${overAll(finding)}`, bytesNode(saving.total_bytes)]);
   if (saving.copied_bytes > 0) pairs.push(['Would no longer copy or zero', bytesNode(saving.copied_bytes)]);
   if (saving.requests > 0) pairs.push(['Requests it would spare', formatCount(saving.requests)]);
   pairs.push(...finding.facts);
@@ -111,7 +118,7 @@ function costTable(finding) {
 function findingStacks(page, finding) {
   const stacks = finding.stacks.filter((share) => share.frames.length > 0);
   if (stacks.length === 0) return [empty('No stack was recorded for this, so the place in the code is not known.')];
-  const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)}`;
+  const shareText = (share) => `${plural(share.count, finding.count_of)}, ${formatBytes(share.bytes)} ${SHARE_BYTES[finding.kind] ?? ''}`;
   // All of a finding's stacks begin alike; the line shows where they part.
   let alike = 0;
   while (stacks.length > 1 && stacks.every((share) => share.frames.length > alike + 1 && share.frames[alike] === stacks[0].frames[alike])) alike += 1;

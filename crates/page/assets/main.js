@@ -30,7 +30,7 @@ function leadSentence(totals) {
   const first = page.findings[0];
   if (page.metaspaces.length) parts.push(`These are blocks of its metaspace, whose chunks are `, el('a', { href: '#metaspace' }, 'below'), '.');
   else if (first) {
-    const { bytes, are } = headlineBytes(costOn(first, ALL));
+    const { bytes, are } = headlineBytes(first, costOn(first, ALL));
     parts.push(page.findings.length === 1 ? 'One finding: ' : `${plural(page.findings.length, 'finding')}; the first: `, el('a', { href: '#findings' }, first.title), ', which wastes ', bytesNode(bytes), ` ${are} on ${first.basis}.`);
   }
   else parts.push('Nothing was found that would be worth changing.');

@@ -1,7 +1,7 @@
 //! Churn and leaks on programs with known answers.
 
 use crate::program::Program;
-use heaplab_findings::{ChurnPattern, Evidence, Finding, Kind, LeakPattern, Level, Options};
+use heaplab_findings::{ChurnPattern, Evidence, Finding, Kind, LeakClock, LeakPattern, Level, Options};
 
 fn of(program: &Program, kind: Kind, options: Options) -> Vec<Finding> {
     program.findings(options).1.findings.into_iter().filter(|finding| finding.kind == kind).collect()
@@ -166,6 +166,86 @@ fn a_leak_of_a_process_that_began_late_grows() {
     let leaks = of(&program, Kind::Leak, Options::default());
     let [Finding { evidence: Evidence::Leak(leak), .. }] = &leaks[..] else { panic!("{leaks:?}") };
     assert_eq!((leak.pattern, leak.born_by_eighth), (LeakPattern::Growing, [25_000; 8]));
+}
+
+fn leak(finding: &Finding) -> &heaplab_findings::Leak {
+    if let Evidence::Leak(leak) = &finding.evidence { leak } else { panic!("{finding:?}") }
+}
+
+/// What is freed before a leak begins makes the peak, and nothing of the leak was live there.
+#[test]
+fn a_leak_after_the_peak_holds_its_bytes_at_the_end_only() {
+    let mut program = Program::new();
+    let [large, leaky, grown] = [["main", "load"], ["main", "session"], ["main", "grow"]].map(|stack| program.stack(&stack));
+    let buffer = program.malloc(large, 200 << 20);
+    program.free(buffer);
+    let list = program.malloc(grown, 1 << 10);
+    for turn in 0..1000 {
+        program.malloc(leaky, 50_000);
+        let other = program.malloc(leaky, 64);
+        program.free(other);
+        if turn == 500 {
+            program.realloc(grown, list, 4 << 20);
+        }
+    }
+    let leaks = of(&program, Kind::Leak, Options::default());
+    let first = &leaks[0];
+    assert_eq!(leak(first).pattern, LeakPattern::Growing);
+    assert_eq!((first.wasted_at_peak_bytes(), first.wasted_total_bytes()), (0, 50_000_000));
+    assert_eq!((first.saving.at_peak_bytes, first.saving.total_bytes), (0, 50_000_000));
+    assert_eq!((leaks[1].wasted_at_peak_bytes(), leaks[1].wasted_total_bytes()), (0, 4 << 20));
+
+    // The other way round all of it was.
+    let mut program = Program::new();
+    let [large, leaky] = [["main", "load"], ["main", "session"]].map(|stack| program.stack(&stack));
+    for _ in 0..1000 {
+        program.malloc(leaky, 50_000);
+    }
+    let buffer = program.malloc(large, 200 << 20);
+    program.malloc(leaky, 0);
+    program.free(buffer);
+    program.malloc(leaky, 70_000);
+    let leaks = of(&program, Kind::Leak, Options::default());
+    assert_eq!((leaks[0].wasted_at_peak_bytes(), leaks[0].wasted_total_bytes()), (50_000_000, 50_070_000));
+}
+
+/// The first 99 hundredths of the time go by before the first of a thousand sessions.
+#[test]
+fn a_leak_after_a_long_start_grows_with_the_allocations() {
+    let mut program = Program::new();
+    let [load, leaky] = [["main", "load"], ["main", "session"]].map(|stack| program.stack(&stack));
+    let buffer = program.malloc(load, 200 << 20);
+    for _ in 0..1000 {
+        program.malloc(leaky, 50_000);
+    }
+    program.events.iter_mut().skip(1).for_each(|event| event.time_ns += 100_000_000);
+    program.free(buffer);
+    let last = program.events.len() - 1;
+    program.events[last].time_ns = program.events[last - 1].time_ns;
+    let leaks = of(&program, Kind::Leak, Options::default());
+    assert_eq!((leak(&leaks[0]).pattern, leak(&leaks[0]).eighths_of), (LeakPattern::Growing, LeakClock::Allocations));
+    assert!(leaks[0].advice.ends_with("at this pace twice the work holds twice as much."), "{}", leaks[0].advice);
+
+    // A table that is built first, before a long computation, is no leak, though most is allocated for it.
+    program.events[last].time_ns *= 100;
+    let leaks = of(&program, Kind::Leak, Options::default());
+    assert_eq!(leak(&leaks[0]).pattern, LeakPattern::OneOff);
+}
+
+#[test]
+fn what_is_live_at_the_end_without_a_stack_is_no_sites_leak() {
+    let mut program = Program::new();
+    for turn in 0..1000 {
+        let session = program.malloc(0, 200);
+        if turn % 10 != 0 {
+            program.free(session);
+        }
+    }
+    let (_, findings) = program.findings(Options::default());
+    let leaks: Vec<_> = findings.findings.iter().filter(|finding| finding.kind == Kind::Leak).collect();
+    assert_eq!((leaks.len(), leaks[0].confidence.level, leaks[0].saving.total_bytes), (1, Level::Low, 0));
+    assert!(leaks[0].advice.starts_with("No call stack was recorded with these"), "{}", leaks[0].advice);
+    assert!(findings.limits.iter().any(|limit| limit.starts_with("No call stacks were recorded")), "{:?}", findings.limits);
 }
 
 #[test]

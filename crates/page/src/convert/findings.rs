@@ -3,8 +3,8 @@
 use super::{names::Names, sizes::allocator_name, words};
 use crate::{limits, model};
 use heaplab_findings::{
-    Basis, Cause, Churn, ChurnPattern, Clownshoe, Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Leak, LeakPattern, Level,
-    Through,
+    Basis, Cause, Churn, ChurnPattern, Clownshoe, Evidence, Finding, Findings, Growth, GrowthStrategy, Kind, Leak, LeakClock, LeakPattern,
+    Level, Through,
 };
 use heaplab_trace::tables::Tables;
 
@@ -200,6 +200,12 @@ fn leak_facts(leak: &Leak) -> Vec<(&'static str, String)> {
         ("Pattern", pattern.into()),
         ("Live at the end", format!("{} in {}", words::bytes(leak.at_end.bytes), words::plural(leak.at_end.objects, "object"))),
         ("Freed by this site", words::plural(leak.freed, "object")),
-        ("Born in each eighth of the run", eighths.join(", ")),
+        (
+            match leak.eighths_of {
+                LeakClock::Time => "Born in each eighth of the run",
+                LeakClock::Allocations => "Born in each eighth of the run's allocations",
+            },
+            eighths.join(", "),
+        ),
     ]
 }

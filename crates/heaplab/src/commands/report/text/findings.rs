@@ -116,7 +116,9 @@ fn cost(finding: &Finding) -> String {
             format!("{} asked for beyond what doubling asks for; {copied} copied.", bytes(total))
         }
         Kind::Churn => format!("{} asked for again and again in {}.", bytes(total), plural(finding.saving.requests, "request")),
-        Kind::Leak => format!("{} held at the end.", bytes(peak)),
+        Kind::Leak if peak == total => format!("{} held at the end.", bytes(total)),
+        Kind::Leak if peak == 0 => format!("{} held at the end, nothing of it at the peak.", bytes(total)),
+        Kind::Leak => format!("{} held at the end, {} of it at the peak.", bytes(total), bytes(peak)),
     }
 }
 
@@ -144,7 +146,7 @@ fn sizes(sample: &[u64], gap: Option<(usize, u64)>) -> String {
 /// What stayed from one time, most bytes first.
 pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: usize) {
     let mut kept: Vec<&Finding> = analysis.findings.findings.iter().filter(|finding| is_one_off(finding)).collect();
-    kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_at_peak_bytes()));
+    kept.sort_by_key(|finding| std::cmp::Reverse(finding.wasted_total_bytes()));
     let end = &analysis.profile.end.live;
     paint.heading("Live at the end");
     if end.objects == 0 {
@@ -167,7 +169,7 @@ pub fn live_at_end(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most
             Evidence::Leak(leak) if leak.freed > 0 => format!("; the site's other {} were freed", count(leak.freed)),
             _ => String::new(),
         };
-        paint.line(&format!("  {:>10}  {}{freed}", bytes(finding.wasted_at_peak_bytes()), plural(finding.count, "object")));
+        paint.line(&format!("  {:>10}  {}{freed}", bytes(finding.wasted_total_bytes()), plural(finding.count, "object")));
         let (lines, further) = frames::lines(tables, finding.stack(), FRAMES);
         places::stack(paint, &lines, further);
     }
