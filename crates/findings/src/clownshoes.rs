@@ -250,7 +250,8 @@ impl Pairs {
     /// The powers of two seen with each surplus, without those of clusters.
     fn families(&self, tables: &Tables, sites: &mut Sites<'_>, clustered: &Clustered) -> Families {
         let mut families = Families::default();
-        for (stack, size) in self.pairs.keys().filter(|pair| !clustered.contains_key(*pair)) {
+        // Without stacks, several sizes with one surplus are those of all places together.
+        for (stack, size) in self.pairs.keys().filter(|pair| pair.0 != 0 && !clustered.contains_key(*pair)) {
             if let Some((power, over)) = self.over_power(*size).filter(|(power, _)| *power >= POWER_BYTES) {
                 families.by_frame.entry((innermost(tables, *stack), over)).or_default().insert(power);
                 families.by_site.entry((sites.of(*stack), over)).or_default().insert(power);

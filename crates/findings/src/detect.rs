@@ -12,8 +12,7 @@ use heaplab_size_class::Allocator;
 use heaplab_trace::{Event, ObjectId, tables::Tables};
 
 /// In which order findings stand, as a sentence for readers of them.
-pub const ORDER: &str =
-    "First what would lower the peak by a thousandth or more, by the bytes saved there; then the rest, by the bytes saved over the run.";
+pub const ORDER: &str = "First what would lower the peak by a hundredth or more, or is as much never freed, by those bytes; then the rest, by the bytes saved over the run; last what costs only on another allocator.";
 
 /// Watches a pass and says afterwards what it found.
 #[derive(Debug)]
@@ -122,11 +121,13 @@ fn is_of(finding: &Finding, other: &Finding) -> bool {
     bytes(true) > 0 && bytes(true) >= bytes(false) / 2
 }
 
-/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs; bytes over the run that are not
-/// there at the peak cost time. How sure it is does not count, and stands beside it.
-fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (u64, u64) {
+/// By what a finding ranks, as [`ORDER`] says: bytes at the peak are memory that the program needs, and so are those that it never gives
+/// back; bytes over the run that are not there at the peak cost time. What costs nothing on the allocator recorded under is no
+/// mistake of this run. How sure it is does not count, and stands beside it.
+fn rank(finding: &Finding, profile: &Profile, options: &Options) -> (bool, u64, u64) {
     let Saving { at_peak_bytes, total_bytes, .. } = finding.saving;
-    (if at_peak_bytes >= options.least(profile.peak.live.bytes) { at_peak_bytes } else { 0 }, total_bytes)
+    let needed = if finding.kind == Kind::Leak { total_bytes } else { at_peak_bytes };
+    (!finding.is_elsewhere(), if needed >= options.least_at_peak(profile) { needed } else { 0 }, total_bytes)
 }
 
 impl Observer for Detectors {

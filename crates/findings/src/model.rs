@@ -75,7 +75,8 @@ pub struct Finding {
     pub count: u64,
     /// What it costs on each allocator on which it costs anything, the judged one first.
     pub costs: Vec<Cost>,
-    /// The allocator by which it was judged: the one asked for, or else the one of (measured, jemalloc, mimalloc) on which it costs most.
+    /// The allocator by which it was judged: the one asked for; or else the one recorded under, where a change would save anything
+    /// there; or else the one of jemalloc and mimalloc on which it costs most.
     pub basis: Basis,
     /// What the change would save there.
     pub saving: Saving,
@@ -93,6 +94,11 @@ impl Finding {
     /// The stack with the largest share; 0: none was recorded.
     pub fn stack(&self) -> StackId {
         self.stacks.first().map_or(0, |share| share.stack)
+    }
+
+    /// Whether it costs only on another allocator than the one recorded under, and so ranks last. Never where an allocator was asked for.
+    pub fn is_elsewhere(&self) -> bool {
+        matches!(&self.evidence, Evidence::Clownshoes(shoe) if shoe.elsewhere)
     }
 
     /// Bytes now wasted at the peak, on the judged allocator.
@@ -209,6 +215,8 @@ pub enum Evidence {
 pub struct Clownshoe {
     /// Why so many bytes were probably asked for.
     pub cause: Cause,
+    /// Whether it costs only on another allocator than the one recorded under, as measured there.
+    pub elsewhere: bool,
     /// The sizes, that which would save most first; at most `Options::sizes_per_finding`, never none.
     pub sizes: Vec<ShoeSize>,
     /// How many sizes there are in all.

@@ -6,7 +6,8 @@ use heaplab_profile::Profile;
 /// Thresholds. None is tuned to a sample: each is a share of the run, or where a cost begins to be felt.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The allocator to judge by; `None`: for each finding the one of measured, jemalloc and mimalloc on which it costs most.
+    /// The allocator to judge by; `None`: for each finding the one recorded under, or where it costs nothing there the one of jemalloc and
+    /// mimalloc on which it costs most.
     pub basis: Option<Basis>,
     /// A request is "a few bytes over" a class when it exceeds it by at most so much: a terminator, a header, a page's book-keeping.
     pub over_max_bytes: u64,
@@ -18,6 +19,8 @@ pub struct Options {
     pub least_part: u64,
     /// ... and those that waste less than so many bytes.
     pub least_bytes: u64,
+    /// What saves less than this part (one over it) of the peak there ranks by what it saves over the run.
+    pub peak_part: u64,
     /// A buffer that grew fewer times is not a chain.
     pub growth_steps: u32,
     /// Growth by this factor or more is as good as doubling.
@@ -59,6 +62,7 @@ impl Default for Options {
             over_max_share: 8,
             least_part: 1000,
             least_bytes: 1024,
+            peak_part: 100,
             growth_steps: 4,
             good_factor: 1.4,
             copy_window_rows: 16,
@@ -82,6 +86,11 @@ impl Options {
     /// Whether a waste is worth mentioning: a part of the peak or of all that was requested.
     pub(crate) fn is_worth(&self, profile: &Profile, at_peak_bytes: u64, total_bytes: u64) -> bool {
         at_peak_bytes >= self.least(profile.peak.live.bytes) || total_bytes >= self.least(profile.totals.requested_bytes)
+    }
+
+    /// The least bytes at the peak by which a finding ranks before those that save over the run.
+    pub(crate) fn least_at_peak(&self, profile: &Profile) -> u64 {
+        self.least_bytes.max(profile.peak.live.bytes / self.peak_part.max(1))
     }
 
     /// The least part of so many bytes that is worth mentioning.

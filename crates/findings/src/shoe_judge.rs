@@ -1,7 +1,9 @@
 //! What requests a few bytes over a class cost, on which allocator, and what changing them would save.
 //!
-//! A finding is judged as a whole: the costs of its sizes are summed for each allocator, and it is told on the one where they cost
-//! most. A size that costs nothing there is still of the family, and listed as saving nothing.
+//! A finding is judged as a whole: the costs of its sizes are summed for each allocator. It is told on the allocator recorded under
+//! where a change would save anything there, and else on the one of jemalloc and mimalloc where they cost most: that is then a finding of
+//! another allocator, and ranks after those of this one. A size that costs nothing there is still of the family, and listed as saving
+//! nothing.
 
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
 use crate::shoe_words::{ROUND_BYTES, advice, confidence, title};
@@ -26,22 +28,18 @@ impl Judge<'_> {
             .map(|(size, shares)| (*size, sum(shares.iter().map(|share| share.requested)), sum(shares.iter().map(|share| share.at_peak))))
             .collect();
         let mut costs = self.costs(&asked);
-        let basis = self.judged(&costs)?.basis;
+        let (basis, elsewhere) = self.judged(&asked, &costs)?;
         costs.sort_by_key(|cost| (cost.basis != basis, cost.basis));
-        let mut rows: Vec<ShoeSize> =
-            asked.iter().filter_map(|(size, requested, at_peak)| self.size(*size, basis, *requested, *at_peak)).collect();
+        let mut rows = self.rows(&asked, basis);
         let cause = cause(group, &rows)?;
-        let saving = rows.iter().fold(Saving::default(), |sum, row| Saving {
-            at_peak_bytes: sum.at_peak_bytes.saturating_add(row.saving.at_peak_bytes),
-            total_bytes: sum.total_bytes.saturating_add(row.saving.total_bytes),
-            ..sum
-        });
+        let saving = saving(&rows);
         let (stacks, stack_count) = largest(stacks(sizes, &rows), self.options.stacks_per_finding);
         rows.sort_by_key(|row| std::cmp::Reverse((row.saving.at_peak_bytes, row.saving.total_bytes, row.requested.objects)));
         let size_count = rows.len() as u64;
         rows.truncate(self.options.sizes_per_finding.max(1));
-        let shoe = Clownshoe { cause, sizes: rows, size_count };
+        let shoe = Clownshoe { cause, elsewhere, sizes: rows, size_count };
         let count = asked.iter().map(|size| size.1.objects).sum();
+        let placed = sizes.values().flatten().filter(|share| share.stack != 0).map(|share| share.requested.objects).sum::<u64>();
         Some(Finding {
             kind: Kind::Clownshoes,
             title: title(&shoe, count),
@@ -50,26 +48,34 @@ impl Judge<'_> {
             basis,
             costs,
             saving,
-            confidence: confidence(&shoe.cause, basis),
+            confidence: confidence(&shoe.cause, basis, count, placed * 2 >= count),
             stacks,
             stack_count,
             evidence: Evidence::Clownshoes(shoe),
         })
     }
 
+    /// The sizes on an allocator.
+    fn rows(&self, asked: &[(u64, Amount, Amount)], basis: Basis) -> Vec<ShoeSize> {
+        asked.iter().filter_map(|(size, requested, at_peak)| self.size(*size, basis, *requested, *at_peak)).collect()
+    }
+
     /// One size on the judged allocator.
     fn size(&self, size: u64, basis: Basis, requested: Amount, at_peak: Amount) -> Option<ShoeSize> {
-        let allocator = if let Basis::Table(allocator) = basis { allocator } else { Allocator::Jemalloc };
+        let recorded = self.recorded_table();
+        let allocator = if let Basis::Table(allocator) = basis { allocator } else { recorded.unwrap_or(Allocator::Jemalloc) };
         let free_request =
             self.pairs.over(allocator, size).map(|over| size - over).or_else(|| self.pairs.over_power(size).map(|over| over.0))?;
         let (usable, each_saved) = match basis {
             Basis::Measured => {
                 let usable = requested.usable_bytes / requested.objects.max(1);
-                (usable, usable.saturating_sub(free_request))
+                // What the shorter request would get was not measured; a known allocator's table says it.
+                let free_usable = recorded.map_or(free_request, |table| table.usable(free_request, 1));
+                (usable, usable.saturating_sub(free_usable))
             }
             Basis::Table(allocator) => (allocator.usable(size, 1), allocator.usable(size, 1) - allocator.usable(free_request, 1)),
         };
-        let displaced = displaced(size, free_request, usable - each_saved);
+        let displaced = displaced(size, free_request, usable.saturating_sub(each_saved));
         let saved = |objects: u64| objects.saturating_mul(each_saved).saturating_sub((objects as f64 * displaced) as u64);
         let saving = Saving { at_peak_bytes: saved(at_peak.objects), total_bytes: saved(requested.objects), ..Saving::default() };
         Some(ShoeSize { request: size, over_bytes: size - free_request, usable, free_request, requested, at_peak, saving })
@@ -93,12 +99,34 @@ impl Judge<'_> {
         all.map(|(basis, (at_peak_bytes, total_bytes))| Cost { basis, at_peak_bytes, total_bytes }).collect()
     }
 
-    /// The cost to rank by, where it is worth mentioning.
-    fn judged(&self, costs: &[Cost]) -> Option<Cost> {
-        let usual = [Basis::Measured, Basis::Table(Allocator::Jemalloc), Basis::Table(Allocator::Mimalloc)];
-        let asked = |basis: Basis| self.options.basis.map_or_else(|| usual.contains(&basis), |asked| asked == basis);
-        let judged = costs.iter().rev().filter(|cost| asked(cost.basis)).max_by_key(|cost| (cost.at_peak_bytes, cost.total_bytes))?;
-        self.options.is_worth(self.profile, judged.at_peak_bytes, judged.total_bytes).then_some(*judged)
+    /// The allocator to tell the finding on, where it is worth mentioning, and whether it is another one than was recorded under.
+    fn judged(&self, asked: &[(u64, Amount, Amount)], costs: &[Cost]) -> Option<(Basis, bool)> {
+        let is_worth = |at_peak_bytes, total_bytes| self.options.is_worth(self.profile, at_peak_bytes, total_bytes);
+        let among = |bases: &[Basis]| {
+            let costs = costs.iter().rev().filter(|cost| bases.contains(&cost.basis));
+            let most = costs.max_by_key(|cost| (cost.at_peak_bytes, cost.total_bytes));
+            most.filter(|cost| is_worth(cost.at_peak_bytes, cost.total_bytes)).map(|cost| cost.basis)
+        };
+        if let Some(basis) = self.options.basis {
+            return among(&[basis]).map(|basis| (basis, false));
+        }
+        // Slop that stays when the request is made shorter is the allocator's, and so is what saves no more than the content loses: half of
+        // all sizes are 8 bytes over a class of glibc's, where the next is 16 away.
+        let saved = |basis: &Basis| {
+            let rows = self.rows(asked, *basis);
+            let (saving, lost) = (saving(&rows), rows.iter().map(|row| row.requested.objects.saturating_mul(row.over_bytes)).sum::<u64>());
+            is_worth(saving.at_peak_bytes, saving.total_bytes) && saving.total_bytes > lost
+        };
+        let here = among(&[Basis::Measured]).filter(saved).map(|basis| (basis, false));
+        let elsewhere = || among(&[Basis::Table(Allocator::Jemalloc), Basis::Table(Allocator::Mimalloc)]);
+        here.or_else(|| elsewhere().map(|basis| (basis, self.profile.is_measured())))
+    }
+
+    /// The table of the allocator recorded under, where there is one.
+    fn recorded_table(&self) -> Option<Allocator> {
+        let name = self.options.recorded_under.as_str();
+        let tables = [("glibc", Allocator::Glibc), ("jemalloc", Allocator::Jemalloc), ("mimalloc", Allocator::Mimalloc)];
+        tables.into_iter().find(|(start, _)| name.starts_with(start)).map(|(_, table)| table)
     }
 
     /// The allocator recorded under, where its usable sizes were measured.
@@ -106,6 +134,14 @@ impl Judge<'_> {
         let name = self.options.recorded_under.as_str();
         self.profile.is_measured().then_some(if name.is_empty() { "the allocator recorded under" } else { name })
     }
+}
+
+fn saving(rows: &[ShoeSize]) -> Saving {
+    rows.iter().fold(Saving::default(), |sum, row| Saving {
+        at_peak_bytes: sum.at_peak_bytes.saturating_add(row.saving.at_peak_bytes),
+        total_bytes: sum.total_bytes.saturating_add(row.saving.total_bytes),
+        ..sum
+    })
 }
 
 /// Why the sizes of a group are so large; `rows` in order of size. `None` of no size at all.

@@ -58,11 +58,16 @@ pub(crate) fn advice(shoe: &Clownshoe, basis: Basis, saving: &Saving, costs: &[C
     } else {
         format!("{} over the run, nothing at the peak", bytes(saving.total_bytes))
     };
-    let mut text = format!("{}. On {} {each}; it would save {saves}.", what(shoe), basis.title());
+    let on = recorded.filter(|_| basis == Basis::Measured).unwrap_or(basis.title());
+    let mut text = format!("{}. On {on} {each}; it would save {saves}.", what(shoe));
     if let (false, Some(recorded)) = (basis == Basis::Measured, recorded) {
         match costs.iter().find(|cost| cost.basis == Basis::Measured) {
-            Some(cost) => text.push_str(&format!(" Measured on {recorded}, its slop is {} over the run.", bytes(cost.total_bytes))),
-            None => text.push_str(&format!(" It costs nothing on {recorded}.")),
+            Some(cost) => text.push_str(&format!(
+                " On {recorded}, as measured, its slop is {} at the peak, {} over the run.",
+                bytes(cost.at_peak_bytes),
+                bytes(cost.total_bytes)
+            )),
+            None => text.push_str(&format!(" It costs nothing on {recorded}, as measured.")),
         }
     }
     text
@@ -101,10 +106,15 @@ fn what(shoe: &Clownshoe) -> String {
     }
 }
 
-/// How sure a cause is.
-pub(crate) fn confidence(cause: &Cause, basis: Basis) -> Confidence {
+/// Fewer requests than this are no habit.
+const HABIT: u64 = 8;
+
+/// How sure a cause is. `requests`: of all sizes; `has_site`: most of them have a stack.
+pub(crate) fn confidence(cause: &Cause, basis: Basis, requests: u64, has_site: bool) -> Confidence {
     let counted = if basis == Basis::Measured { "the waste is measured" } else { "the waste follows from the size alone" };
     let (level, why) = match cause {
+        _ if !has_site => (Level::Low, "without call stacks, what one place asks for is not told from what others do".into()),
+        _ if requests < HABIT => (Level::Low, format!("{} may well be what the content needs", plural(requests, "request"))),
         Cause::ConstantHeader { round_sizes, .. } if round_sizes.len() >= 3 => {
             (Level::High, format!("{} powers of two carry the same surplus here", round_sizes.len()))
         }

@@ -12,7 +12,7 @@ const KIND_HINTS = {
 const SHARE_BYTES = { clownshoes: 'of slop over the run', growth: 'beyond doubling', churn: 'asked for', leak: 'live at the end' };
 const ALL = 'all';
 // As `heaplab report` says it.
-const ORDER = 'First what would lower the peak by a thousandth or more, by the bytes saved there; then the rest, by the bytes saved over the run.';
+const ORDER = 'First what would lower the peak by a hundredth or more, or is as much never freed, by those bytes; then the rest, by the bytes saved over the run; last what costs only on another allocator.';
 
 function findingsSection(page) {
   const { findings } = page;
@@ -43,7 +43,7 @@ function findingsList(page) {
     const counted = (kind) => `${KIND_NAMES[kind]} ${findings.filter((finding) => finding.kind === kind).length}`;
     controls.append(choice('Kind', [[ALL, `All ${findings.length}`], ...kinds.map((kind) => [kind, counted(kind), KIND_HINTS[kind]])], ALL, (kind) => { state.kind = kind; draw(); }));
   }
-  if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'Where it costs most'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
+  if (allocators.length > 1) controls.append(choice('Cost on', [[ALL, 'As ranked'], ...allocators.map((name) => [name, name])], ALL, (name) => { state.allocator = name; draw(); }));
   draw();
   return [controls, shown, list];
 }
@@ -59,7 +59,7 @@ function headlineBytes(finding, cost) {
 
 function findingNode(page, { finding, rank, cost }) {
   const meta = [el('span', { class: 'chip', title: KIND_HINTS[finding.kind] }, KIND_NAMES[finding.kind] ?? finding.kind), el('span', {}, plural(finding.count, finding.count_of))];
-  meta.push(el('span', {}, `on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
+  meta.push(el('span', {}, `${finding.elsewhere && cost.allocator === finding.basis ? 'not as recorded: ' : ''}on ${cost.allocator || 'any allocator'}`), el('span', {}, `${finding.confidence} confidence`));
   const head = el('summary', {}, el('span', { class: 'rank' }, String(rank)), el('span', { class: 'finding-title' }, finding.title),
     el('span', { class: 'finding-bytes' }, wasteNode(cost.peak_bytes, 'at peak'), wasteNode(cost.total_bytes, overAll(finding))),
     el('span', { class: 'finding-meta' }, ...meta));

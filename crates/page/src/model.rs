@@ -353,6 +353,8 @@ pub struct Finding {
     pub costs: Vec<Cost>,
     /// What the change would save on that allocator.
     pub saving: Saving,
+    /// Whether it costs only on another allocator than the one recorded under.
+    pub elsewhere: bool,
     /// "high", "medium", "low".
     pub confidence: String,
     /// Why, half a sentence.

@@ -252,7 +252,7 @@ fn what_is_live_at_the_end_without_a_stack_is_no_sites_leak() {
 fn what_lowers_the_peak_comes_first_and_then_what_saves_over_the_run() {
     let mut program = Program::new();
     let [page, scratch, item] = [["main", "page"], ["main", "scratch"], ["main", "item"]].map(|stack| program.stack(&stack));
-    let pages: Vec<u64> = (0..100).map(|_| program.malloc(page, 4104)).collect();
+    let pages: Vec<u64> = (0..100).map(|_| program.malloc_usable(page, 4104, 5120)).collect();
     for _ in 0..1000 {
         let (buffer, item) = (program.malloc(scratch, 100_000), program.malloc(item, 48));
         program.free(item);

@@ -50,6 +50,7 @@ fn row(tables: &Tables, finding: &Finding, names: &mut Names) -> model::Finding 
             copied_bytes: finding.saving.copied_bytes,
             requests: finding.saving.requests,
         },
+        elsewhere: finding.is_elsewhere(),
         confidence: confidence.into(),
         confidence_reason: finding.confidence.reason.clone(),
         facts: facts(&finding.evidence),

@@ -24,11 +24,24 @@ pub fn changes(paint: &mut Paint, tables: &Tables, analysis: &Analysis, most: us
     if findings.len() > 1 {
         paint.wrapped_dim("", ORDER);
     }
-    for (rank, finding) in findings.iter().take(most).enumerate() {
-        if rank > 0 {
+    let here = findings.iter().take_while(|finding| !finding.is_elsewhere()).count();
+    if here == 0 && !findings.is_empty() && findings[0].is_elsewhere() {
+        paint.line("Nothing that costs anything on the allocator recorded under.");
+    }
+    list(paint, tables, &findings[..here], 1, most);
+    if here < findings.len() {
+        paint.heading("What would cost on another allocator");
+        list(paint, tables, &findings[here..], here + 1, most);
+    }
+}
+
+/// The findings of one heading, the first being of the rank `from`.
+fn list(paint: &mut Paint, tables: &Tables, findings: &[&Finding], from: usize, most: usize) {
+    for (index, finding) in findings.iter().take(most).enumerate() {
+        if index > 0 {
             paint.line("");
         }
-        one(paint, tables, rank + 1, finding);
+        one(paint, tables, from + index, finding);
     }
     if findings.len() > most {
         paint.line("");
@@ -107,7 +120,16 @@ fn cost(finding: &Finding) -> String {
         Kind::Clownshoes => {
             let name = if finding.basis == Basis::Measured { "as measured" } else { finding.basis.title() };
             let requests = plural(finding.count, "request");
-            let sum = format!("{} of slop at the peak, {} over the run in {requests} on {name}.", bytes(peak), bytes(total));
+            let sum = if finding.is_elsewhere() {
+                format!(
+                    "On {name} {} of slop at the peak, {} over the run in {requests}; {}.",
+                    bytes(peak),
+                    bytes(total),
+                    as_recorded(finding)
+                )
+            } else {
+                format!("{} of slop at the peak, {} over the run in {requests} on {name}.", bytes(peak), bytes(total))
+            };
             let others = others(finding);
             if others.is_empty() { sum } else { format!("{sum} Elsewhere at the peak: {}.", others.join(", ")) }
         }
@@ -122,6 +144,14 @@ fn cost(finding: &Finding) -> String {
     }
 }
 
+/// What a finding of another allocator costs on the one recorded under.
+fn as_recorded(finding: &Finding) -> String {
+    match finding.costs.iter().find(|cost| cost.basis == Basis::Measured) {
+        Some(cost) => format!("as recorded {} and {}", bytes(cost.at_peak_bytes), bytes(cost.total_bytes)),
+        None => "as recorded nothing".into(),
+    }
+}
+
 /// The peak's cost on the allocators that were not judged by; a version that costs what its sibling costs is left out.
 fn others(finding: &Finding) -> Vec<String> {
     let of = |basis| finding.costs.iter().find(|cost| cost.basis == basis).map(|cost| cost.at_peak_bytes);
@@ -130,7 +160,8 @@ fn others(finding: &Finding) -> Vec<String> {
         Basis::Table(Allocator::Mimalloc2) => of(basis) == of(Basis::Table(Allocator::Mimalloc)),
         _ => false,
     };
-    let others = finding.costs.iter().filter(|cost| cost.basis != finding.basis && cost.at_peak_bytes > 0 && !same(cost.basis));
+    let told = |basis| basis == finding.basis || (finding.is_elsewhere() && basis == Basis::Measured);
+    let others = finding.costs.iter().filter(|cost| !told(cost.basis) && cost.at_peak_bytes > 0 && !same(cost.basis));
     others.map(|cost| format!("{} {}", cost.basis.name(), bytes(cost.at_peak_bytes))).collect()
 }
 
