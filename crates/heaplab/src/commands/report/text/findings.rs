@@ -118,17 +118,14 @@ fn cost(finding: &Finding) -> String {
     let (peak, total) = (finding.wasted_at_peak_bytes(), finding.wasted_total_bytes());
     match finding.kind {
         Kind::Clownshoes => {
-            let name = if finding.basis == Basis::Measured { "as measured" } else { finding.basis.title() };
             let requests = plural(finding.count, "request");
-            let sum = if finding.is_elsewhere() {
-                format!(
-                    "On {name} {} of slop at the peak, {} over the run in {requests}; {}.",
-                    bytes(peak),
-                    bytes(total),
-                    as_recorded(finding)
-                )
-            } else {
-                format!("{} of slop at the peak, {} over the run in {requests} on {name}.", bytes(peak), bytes(total))
+            let (peak, total, name) = (bytes(peak), bytes(total), finding.basis.title());
+            let sum = match finding.basis {
+                _ if finding.is_elsewhere() => {
+                    format!("On {name} it would waste {peak} at the peak, {total} over the run in {requests}; {}.", as_recorded(finding))
+                }
+                Basis::Measured => format!("{peak} of slop at the peak, {total} over the run in {requests}, as measured."),
+                Basis::Table(_) => format!("{peak} of slop at the peak, {total} over the run in {requests} on {name}."),
             };
             let others = others(finding);
             if others.is_empty() { sum } else { format!("{sum} Elsewhere at the peak: {}.", others.join(", ")) }

@@ -161,10 +161,10 @@ fn the_json_document_says_what_the_text_says() {
     assert_eq!((document["format"].as_str(), document["version"].as_u64()), (Some("heaplab-report"), Some(2)));
     assert_eq!(document["process"], 0);
     assert_eq!(document["meta"]["allocator"], "glibc 2.36");
-    let first = &document["findings"]["findings"][0];
-    assert_eq!(first["kind"], "clownshoes");
-    assert_eq!(first["evidence"]["sizes"][0]["request"], 4104);
-    assert_eq!(first["stacks"][0]["frames"][1], "page_alloc  app.c:7");
+    let last = document["findings"]["findings"].as_array().unwrap().last().unwrap();
+    assert_eq!((last["kind"].as_str(), &last["evidence"]["elsewhere"]), (Some("clownshoes"), &true.into()));
+    assert_eq!(last["evidence"]["sizes"][0]["request"], 4104);
+    assert_eq!(last["stacks"][0]["frames"][1], "page_alloc  app.c:7");
     let peak = document["profile"]["stacks"].as_array().unwrap().iter().map(|row| row["at_peak"]["bytes"].as_u64().unwrap()).sum::<u64>();
     assert_eq!(document["profile"]["peak"]["live"]["bytes"], peak);
 }
