@@ -85,13 +85,18 @@ function findingBody(page, finding) {
   if (saving.requests > 0) pairs.push(['Requests it would spare', formatCount(saving.requests)]);
   pairs.push(...finding.facts);
   const body = el('div', { class: 'finding-body' },
-    finding.advice ? el('p', { class: 'advice' }, finding.advice) : null,
-    el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, value)))),
+    finding.advice ? el('p', { class: 'advice' }, ...unbroken(finding.advice)) : null,
+    el('dl', { class: 'pairs' }, ...pairs.map(([name, value]) => el('div', {}, el('dt', {}, name), el('dd', {}, ...(typeof value === 'string' ? unbroken(value) : [value]))))),
     finding.confidence_reason ? note(`Confidence is ${finding.confidence}: ${finding.confidence_reason}.`) : null);
   if (finding.sizes.length > 0) body.append(sizesTable(finding));
   if (finding.costs.length > 1) body.append(costTable(finding));
   body.append(...findingStacks(page, finding));
   return body;
+}
+
+// What a size becomes stays on one line: 4,368 -> 5,120.
+function unbroken(text) {
+  return text.split(/([\d,]+ (?:->|→) [\d,]+(?: B)?)/).map((part, index) => (index % 2 === 1 ? el('span', { class: 'n' }, part) : part));
 }
 
 // One mistake, several sizes: each with its part of the saving.
@@ -108,11 +113,11 @@ function sizesTable(finding) {
 }
 
 function costTable(finding) {
-  return sortable('Waste now, by allocator', [
+  return el('div', { class: 'narrow' }, sortable('Waste now, by allocator', [
     { title: 'Allocator', value: (row) => row.allocator },
     { title: 'At peak', numeric: true, value: (row) => row.peak_bytes, cell: (row) => bytesNode(row.peak_bytes) },
     { title: 'Over the run', numeric: true, value: (row) => row.total_bytes, cell: (row) => bytesNode(row.total_bytes) },
-  ], finding.costs, { noun: 'allocator' });
+  ], finding.costs, { noun: 'allocator' }));
 }
 
 function findingStacks(page, finding) {
