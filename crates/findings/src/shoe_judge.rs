@@ -6,7 +6,7 @@
 //! nothing.
 
 use crate::clownshoes::{Group, POWER_BYTES, Pairs, Share};
-use crate::shoe_words::{ROUND_BYTES, advice, confidence, title};
+use crate::shoe_words::{HABIT, ROUND_BYTES, advice, confidence, title};
 use crate::sites::largest;
 use crate::{Basis, Cause, Clownshoe, Cost, Evidence, Finding, Kind, Options, Saving, ShoeSize, StackShare};
 use heaplab_profile::{Amount, Profile};
@@ -33,12 +33,15 @@ impl Judge<'_> {
         let mut rows = self.rows(&asked, basis);
         let cause = cause(group, &rows)?;
         let saving = saving(&rows);
+        let count = asked.iter().map(|size| size.1.objects).sum();
+        if count < HABIT && saving.at_peak_bytes < self.options.least_at_peak(self.profile) {
+            return None;
+        }
         let (stacks, stack_count) = largest(stacks(sizes, &rows), self.options.stacks_per_finding);
         rows.sort_by_key(|row| std::cmp::Reverse((row.saving.at_peak_bytes, row.saving.total_bytes, row.requested.objects)));
         let size_count = rows.len() as u64;
         rows.truncate(self.options.sizes_per_finding.max(1));
         let shoe = Clownshoe { cause, elsewhere, sizes: rows, size_count };
-        let count = asked.iter().map(|size| size.1.objects).sum();
         let placed = sizes.values().flatten().filter(|share| share.stack != 0).map(|share| share.requested.objects).sum::<u64>();
         Some(Finding {
             kind: Kind::Clownshoes,

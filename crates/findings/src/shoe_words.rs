@@ -106,8 +106,8 @@ fn what(shoe: &Clownshoe) -> String {
     }
 }
 
-/// Fewer requests than this are no habit.
-const HABIT: u64 = 8;
+/// Fewer requests than this are no habit, and worth mentioning only where they are felt at the peak.
+pub(crate) const HABIT: u64 = 8;
 
 /// How sure a cause is. `requests`: of all sizes; `has_site`: most of them have a stack.
 pub(crate) fn confidence(cause: &Cause, basis: Basis, requests: u64, has_site: bool) -> Confidence {

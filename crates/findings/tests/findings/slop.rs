@@ -361,6 +361,14 @@ fn a_single_request_is_no_habit() {
     let (one, reason) = level(1, true);
     assert_eq!((one, reason.as_str()), (Level::Low, "the waste follows from the size alone; 1 request may well be what the content needs"));
     assert_eq!([level(7, true).0, level(8, true).0], [Level::Low, Level::Medium]);
+    let beside = |large: u64| {
+        let mut program = Program::new();
+        let stacks = [program.stack(&["main", "buffer"]), program.stack(&["main", "large"])];
+        program.malloc(stacks[1], large);
+        program.malloc(stacks[0], 12_345);
+        shoes(&program.findings(Options { basis: Some(Basis::Table(Allocator::Jemalloc)), ..Options::default() }).1).len()
+    };
+    assert_eq!([beside(100_000), beside(1 << 20)], [1, 0], "felt at the peak, or not mentioned");
     let (unplaced, reason) = level(1000, false);
     assert!(unplaced == Level::Low && reason.contains("without call stacks"), "{reason}");
 }
