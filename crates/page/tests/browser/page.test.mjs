@@ -225,6 +225,9 @@ describe('findings', PARALLEL, () => {
     if (index > 0) await finding.locator('summary').first().click();
     const rows = await finding.locator('table').filter({ hasText: 'Its sizes' }).locator('tbody tr').allTextContents();
     assert.equal(rows.length, sizes.length);
+    const box = await finding.locator('.scroll').filter({ hasText: 'Its sizes' }).evaluate((node) => [node.scrollWidth, node.clientWidth]);
+    assert.ok(box[0] <= box[1], `on a laptop all columns are in sight: ${box}`);
+    assert.match(await finding.locator('.advice .n').first().textContent(), /^[\d,]+ -> [\d,]+$/, 'what a size becomes stays on one line');
     assert.match(rows[0], /^4,104 B5,120 B4,096 B/);
   }));
 
