@@ -63,7 +63,7 @@ pub struct Args {
     /// How many findings, stacks and sizes to show
     #[arg(long, value_name = "N", default_value_t = 10)]
     top: usize,
-    /// Judge slop by this allocator [default: for each finding the one of measured, jemalloc and mimalloc on which it costs most]
+    /// Judge slop by this allocator [default: the one recorded under; what costs nothing there, by the one of jemalloc and mimalloc on which it costs most]
     #[arg(long, value_name = "NAME", value_parser = parse_basis)]
     allocator: Option<Basis>,
     /// Of a JVM's metaspace, show its blocks as those of any other recording: by loader and type of metadata
