@@ -7,7 +7,7 @@
 //! Methods take `&mut self` because a heap of one's own is usually single-threaded. A heap that many threads may use at
 //! once (every malloc) is a `Clone + Send` handle, one clone a thread.
 
-use crate::Footprint;
+use crate::{CheckError, Footprint};
 use std::ptr::NonNull;
 
 /// An arena: blocks that die together.
@@ -107,16 +107,4 @@ pub trait Allocating {
 
     /// Checks every invariant, in time proportional to the heap.
     fn check_deep(&self) -> Result<(), CheckError>;
-}
-
-/// A broken invariant of a heap.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{place}: expected {expected}, found {found}")]
-pub struct CheckError {
-    /// Which structure: "free list of class 7", "chunk 3".
-    pub place: String,
-    /// What holds in a sound heap.
-    pub expected: String,
-    /// What is there.
-    pub found: String,
 }

@@ -11,18 +11,26 @@
 //! - [`conformance`]: lists of operations that any heap must survive.
 //! - [`parameter`]: what a heap's name may be followed by.
 //!
-//! Collected heaps have another contract, because they decide themselves when to look for the dead; it comes with the
-//! first heap that needs it.
+//! Collected heaps have another contract, because they decide themselves when to look for the dead: [`collected`], with
+//! [`world`] as the workload's side of it and [`collection`] as its result.
 
 pub mod allocating;
+pub mod collected;
+pub mod collection;
 pub mod conformance;
 pub mod footprint;
+pub mod heap;
 pub mod parameter;
 pub mod structure;
 pub mod verified;
+pub mod world;
 
-pub use allocating::{Allocating, CheckError, Region, Request};
+pub use allocating::{Allocating, Region, Request};
+pub use collected::{Ask, Birth, Collected, Origin, OutOfMemory};
+pub use collection::{Collection, SpaceChange, SpaceState, Work};
 pub use footprint::Footprint;
+pub use heap::{CheckError, Heap};
 pub use parameter::Parameter;
 pub use structure::{Part, Role, Structured};
 pub use verified::{Verified, Violation};
+pub use world::{Object, World};

@@ -1,0 +1,93 @@
+//! The contract of heaps that decide themselves when to look for the dead.
+//!
+//! The driver allocates and stores; the heap collects when it thinks best (pacing is part of a design) and asks the
+//! [`World`] what is alive. The driver never frees: a death only empties a slot, and the heap finds out at its next
+//! collection.
+//!
+//! One birth is `allocate` and then [`Collected::stored`]; one death is `stored` with nothing. Between the two calls of
+//! a birth no collection runs, as in a runtime whose compiler emits both.
+
+use crate::{Collection, Heap, World};
+use std::ptr::NonNull;
+
+/// An object to be born.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The slot that the program will store the object in; empty, or about to be overwritten.
+    pub slot: u32,
+    /// Requested bytes of the body; a heap rounds up to its words and adds its headers.
+    pub size: usize,
+    /// A power of two; 1: the heap's own alignment.
+    pub align: usize,
+    /// Who allocates, for designs that treat them apart.
+    pub origin: Origin,
+    /// The workload says that the program allocated the object directly in the old generation.
+    pub old: bool,
+}
+
+/// Who asks for an object.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Origin {
+    /// Compiled code of the program.
+    #[default]
+    Generated,
+    /// The runtime on the program's behalf.
+    Runtime,
+    /// The collector, when it copies.
+    Collector,
+}
+
+/// The heap cannot serve a birth, after it has collected everything that it can.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("out of memory: {size} bytes asked for, {live_bytes} bytes live, {committed_bytes} committed of a limit of {limit_bytes}")]
+pub struct OutOfMemory {
+    /// Bytes asked for.
+    pub size: usize,
+    /// Bytes that the last full collection found alive.
+    pub live_bytes: u64,
+    /// Committed bytes.
+    pub committed_bytes: u64,
+    /// The limit, the heap's own or the system's.
+    pub limit_bytes: u64,
+}
+
+/// What the program asks for when it asks for a collection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ask {
+    /// Only the young generation; a heap without one does nothing.
+    Minor,
+    /// Everything.
+    Full,
+}
+
+/// A heap that reclaims by itself.
+pub trait Collected: Heap {
+    /// Returns the body of a new object, aligned and at least `birth.size` bytes; its content is undefined. May collect
+    /// first, and then moves objects by [`World::moved`].
+    ///
+    /// # Errors
+    /// Collecting did not help. The heap is then sound, and the object was not born.
+    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory>;
+
+    /// The write barrier of the program's table: `slot` held `before` and now holds `now`.
+    fn stored(&mut self, slot: u32, before: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {
+        let _ = (slot, before, now);
+    }
+
+    /// The write barrier of a field: the object in slot `from` now refers to the object in slot `to`.
+    fn linked(&mut self, from: u32, to: u32) {
+        let _ = (from, to);
+    }
+
+    /// Collects because the program asks.
+    ///
+    /// # Errors
+    /// The heap had no room to move what lives.
+    fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory>;
+
+    /// All collections so far, oldest first.
+    fn collections(&self) -> &[Collection];
+
+    /// Measure the pause of each collection from now on ([`Collection::pause_ns`]).
+    fn measure_pauses(&mut self) {}
+}
