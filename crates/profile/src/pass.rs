@@ -115,6 +115,7 @@ impl<'a, O: Observer> Pass<'a, O> {
                 }
                 Op::Mark => self.mark(event),
                 Op::ArenaBirth | Op::Promote | Op::CollectBegin | Op::CollectEnd | Op::Reference => {}
+                Op::Collect | Op::CollectYoung | Op::Trim => {}
             }
         } else if event.has(Flags::INHERITED) {
             self.totals.inherited_rows += 1;

@@ -13,7 +13,7 @@ use crate::cell::Runs;
 use crate::pages::Pages;
 use crate::touch::{Touch, touch};
 use heaplab_heap::{Allocating, Region, Request};
-use heaplab_trace::program::{Corrupt, Program, Step, decode, slot_at};
+use heaplab_trace::program::{Corrupt, Managed, Program, Step, decode, slot_at};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
@@ -265,6 +265,7 @@ fn run_touching<H: Allocating, const POLICY: u8>(
                 std::hint::black_box(unsafe { heap.usable_size(block) });
             }
             Step::Thread { .. } => {}
+            Step::Managed(managed) => heed(table, heap, managed, word)?,
             Step::RegionBirth { region } => heap.begin_region(Region(region)),
             Step::RegionDeath { region, first, members } => {
                 end_region(table, heap, Region(region), &words[first..first + members], word)?;
@@ -301,6 +302,23 @@ fn check_alignment(block: NonNull<u8>, request: Request, word: usize) -> Result<
 #[cold]
 fn refused(word: usize, what: &'static str, request: Request) -> ReplayError {
     ReplayError::Refused { word, what, size: request.size as u64, align: request.align as u64 }
+}
+
+/// What a heap whose blocks the program frees does with an instruction for heaps that collect.
+#[cold]
+fn heed<H: Allocating>(table: &[AtomicPtr<u8>], heap: &mut H, managed: Managed, word: usize) -> Result<(), ReplayError> {
+    match managed {
+        Managed::Trim => {
+            heap.trim();
+        }
+        Managed::Release { slot } => {
+            let block = take(table, slot, word)?;
+            // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
+            unsafe { heap.deallocate(block) };
+        }
+        Managed::Collect | Managed::CollectYoung | Managed::NextOld | Managed::Promote { .. } | Managed::Reference { .. } => {}
+    }
+    Ok(())
 }
 
 #[cold]

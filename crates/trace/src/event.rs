@@ -19,6 +19,13 @@ pub type StackId = u32;
 /// No stack was recorded for this event.
 pub const NO_STACK: StackId = 0;
 
+/// Death rule: the program freed the object when its `Free` row says.
+pub const FREED_BY_PROGRAM: &str = "freed by the program";
+/// Death rule: a collection noticed the death; the object became unreachable at some moment before.
+pub const NOTICED_AT_COLLECTION: &str = "noticed at a collection";
+/// Death rule: a `Free` row says that the program let go; the object lives while `Reference` rows keep it reachable.
+pub const BY_REACHABILITY: &str = "by reachability";
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[repr(u8)]
@@ -47,11 +54,17 @@ pub enum Op {
     Reference = 9,
     /// A phase began: `object` is its row in the `marks` table.
     Mark = 10,
+    /// The program asked for a full collection.
+    Collect = 11,
+    /// The program asked for a collection of the young generation.
+    CollectYoung = 12,
+    /// The program asked the heap to give memory back to the system.
+    Trim = 13,
 }
 
 impl Op {
     /// Every operation, in the order of its number.
-    pub const ALL: [Op; 11] = [
+    pub const ALL: [Op; 14] = [
         Op::Alloc,
         Op::Free,
         Op::Realloc,
@@ -63,6 +76,9 @@ impl Op {
         Op::CollectEnd,
         Op::Reference,
         Op::Mark,
+        Op::Collect,
+        Op::CollectYoung,
+        Op::Trim,
     ];
 
     /// The operation with this number, if there is one.

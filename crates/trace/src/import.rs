@@ -122,7 +122,7 @@ pub fn detect(start: &[u8]) -> Option<Format> {
     let line = std::str::from_utf8(line).ok()?.trim_end();
     let mut words = line.split_ascii_whitespace();
     let (first, second) = (words.next()?, words.next().unwrap_or_default());
-    if line.starts_with("# heap-replay-text") || (first.len() == 1 && "acmrf".contains(first) && number(second)) {
+    if line.starts_with("# heap-replay-text") || (first.len() == 1 && "aAcmrf".contains(first) && number(second)) {
         return Some(Format::Text);
     }
     if line.starts_with(metaspace_trace::HEADER) {

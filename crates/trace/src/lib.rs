@@ -29,5 +29,5 @@ pub mod tables;
 pub mod words;
 
 pub use error::TraceError;
-pub use event::{Event, Family, Flags, NO_STACK, ObjectId, Op, Origin, StackId};
+pub use event::{BY_REACHABILITY, Event, FREED_BY_PROGRAM, Family, Flags, NO_STACK, NOTICED_AT_COLLECTION, ObjectId, Op, Origin, StackId};
 pub use source::{EventSink, EventSource};

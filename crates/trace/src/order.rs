@@ -175,7 +175,7 @@ impl OrderChecker {
             }
             Op::ArenaBirth => self.arena_birth(event.arena),
             Op::ArenaDeath => self.arena_death(event.arena),
-            Op::CollectBegin | Op::CollectEnd | Op::Mark => Ok(()),
+            Op::CollectBegin | Op::CollectEnd | Op::Mark | Op::Collect | Op::CollectYoung | Op::Trim => Ok(()),
         }
     }
 

@@ -5,7 +5,7 @@
 
 use crate::driver::ReplayError;
 use crate::pages::{Pages, Zeroable};
-use heaplab_trace::program::{Program, Step, decode};
+use heaplab_trace::program::{Managed, Program, Step, decode};
 
 /// A place in a thread's instructions at which something is to be done about the order.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -178,13 +178,19 @@ impl Walk<'_> {
                     let outside = || ReplayError::Threads(format!("word {word} of the replay program: thread {next} of {threads}"));
                     thread = Some(next as usize).filter(|next| *next < *threads).ok_or_else(outside)?;
                 }
-                Step::Free { slot } | Step::Allocate { slot, .. } | Step::Reallocate { slot, .. } | Step::UsableSize { slot } => {
+                Step::Free { slot }
+                | Step::Allocate { slot, .. }
+                | Step::Reallocate { slot, .. }
+                | Step::UsableSize { slot }
+                | Step::Managed(Managed::Release { slot }) => {
                     let outside = ReplayError::Slot { word, slot, found: "outside of the table" };
                     let last = last.as_mut_slice().get_mut(slot as usize).ok_or(outside)?;
                     let waits = (last.number != 0 && last.thread as usize != thread).then_some((*last, slot));
                     let behind = visit.instruction(thread, &words[word..at], waits)?;
                     *last = Last { number: last.number + 1, behind, thread: thread as u32 };
                 }
+                // Asked of the heap as a whole, and no thread's: threads replay what blocks do.
+                Step::Managed(_) => {}
                 Step::RegionBirth { .. } | Step::RegionDeath { .. } => {
                     return Err(ReplayError::Threads(format!("word {word} of the replay program: an arena in a program without arenas")));
                 }

@@ -44,6 +44,9 @@ pub const OPS: [&str; Op::ALL.len()] = [
     "collect_end",
     "reference",
     "mark",
+    "collect",
+    "collect_young",
+    "trim",
 ];
 
 /// What each family is called, in the order of its number.

@@ -6,7 +6,7 @@ use crate::bundle::Meta;
 use crate::program::SIZE_MAX;
 use crate::tables::{Arena, Mark, Process, StackNode, Tables, Thread};
 use crate::words::so_many;
-use crate::{Event, EventSink, Family, Flags, ObjectId, Op, StackId, TraceError};
+use crate::{Event, EventSink, FREED_BY_PROGRAM, Family, Flags, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
@@ -40,6 +40,8 @@ pub struct Request {
     pub alignment: u64,
     /// calloc.
     pub zeroed: bool,
+    /// Born in the old generation.
+    pub old: bool,
     /// Row of `stacks`.
     pub stack: StackId,
     /// Where it lay, if that is known.
@@ -64,7 +66,7 @@ impl<'s, S: EventSink> Book<'s, S> {
             ..Tables::default()
         };
         let program = options.name.to_string_lossy().into_owned();
-        let meta = Meta { program, death_rule: "freed by the program".into(), ..Meta::default() };
+        let meta = Meta { program, death_rule: FREED_BY_PROGRAM.into(), ..Meta::default() };
         Book {
             sink,
             options: options.clone(),
@@ -180,6 +182,19 @@ impl<'s, S: EventSink> Book<'s, S> {
         self.push(event)
     }
 
+    /// The recorded heap promoted `name` to the old generation.
+    pub fn promote(&mut self, who: Who, name: u64, line: &Line) -> Result<(), TraceError> {
+        match self.live.get(&(who.process, name)).copied() {
+            Some(object) => self.push(Event { op: Op::Promote, object, process: who.process, thread: who.thread, ..Event::default() }),
+            None => self.unknown("promoted", name, line),
+        }
+    }
+
+    /// What the program asks of the heap as a whole: a collection, or to give memory back.
+    pub fn ask(&mut self, who: Who, op: Op) -> Result<(), TraceError> {
+        self.push(Event { op, process: who.process, thread: who.thread, ..Event::default() })
+    }
+
     /// A named moment.
     pub fn mark(&mut self, who: Who, name: &str) -> Result<(), TraceError> {
         let row = self.out.tables.marks.len() as u64;
@@ -242,7 +257,7 @@ fn at(line: &Line) -> String {
 
 fn request_event(who: Who, request: Request) -> Event {
     Event {
-        flags: if request.zeroed { Flags::ZEROED } else { Flags::default() },
+        flags: Flags((u16::from(request.zeroed) * Flags::ZEROED.0) | (u16::from(request.old) * Flags::DIRECT_TO_OLD.0)),
         family: if request.alignment > 0 { Family::Aligned } else { Family::Malloc },
         align_log2: if request.alignment > 0 { request.alignment.trailing_zeros() as u8 } else { 0 },
         process: who.process,

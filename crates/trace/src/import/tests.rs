@@ -3,7 +3,7 @@
 use super::*;
 use crate::bundle::{Bundle, BundleWriter, Selection};
 use crate::order::OrderChecker;
-use crate::{Event, EventSource, Flags, Op};
+use crate::{Event, EventSource, FREED_BY_PROGRAM, Flags, NOTICED_AT_COLLECTION, Op};
 use proptest::prelude::*;
 use std::io::Write;
 use std::path::Path;
@@ -47,11 +47,42 @@ fn a_recording_as_text_goes_through_a_bundle_and_back() {
     bundle.verify().unwrap();
     assert_eq!((bundle.meta().events, bundle.meta().objects), (246_286, 115_928 + 6_741));
     let tids = bundle.tables().threads.iter().map(|thread| thread.tid).collect();
-    let mut text = TextWriter::new(Vec::new(), "back.txt", tids).unwrap();
+    let mut text = TextWriter::new(Vec::new(), "back.txt", tids, FREED_BY_PROGRAM).unwrap();
     bundle.events(Selection::default()).unwrap().for_each(|event| text.push(event)).unwrap();
     let (text, left_out) = text.finish().unwrap();
     assert_eq!(left_out, 0);
     assert!(text == unpacked(GIT));
+}
+
+const COLLECTED: &str =
+    "# heap-replay-text 1\n# death-rule: noticed at a collection\na 24 - 1\nA 4096 - 1\np 2 1\ngc 1\nf 1 1\ngc-young 1\ntrim 1\n";
+
+#[test]
+fn text_has_what_collected_heaps_need() {
+    let (events, done) = imported(COLLECTED.as_bytes(), false).unwrap();
+    assert_eq!(done.meta.death_rule, NOTICED_AT_COLLECTION);
+    let ops: Vec<_> = events.iter().map(|event| (event.op, event.object, event.has(Flags::DIRECT_TO_OLD))).collect();
+    let expected = [
+        (Op::Alloc, 0, false),
+        (Op::Alloc, 1, true),
+        (Op::Promote, 0, false),
+        (Op::Collect, 0, false),
+        (Op::Free, 1, false),
+        (Op::CollectYoung, 0, false),
+        (Op::Trim, 0, false),
+    ];
+    assert_eq!(ops, expected);
+    let mut back = TextWriter::new(Vec::new(), "back", vec![1], &done.meta.death_rule).unwrap();
+    events.iter().for_each(|event| back.push(event).unwrap());
+    let (text, left_out) = back.finish().unwrap();
+    let without_heads = |text: &str| text.lines().filter(|line| !line.starts_with("# heap")).collect::<Vec<_>>().join("\n");
+    assert_eq!((without_heads(&String::from_utf8(text).unwrap()), left_out), (without_heads(COLLECTED), 0));
+    assert_eq!(imported(b"a 8 - 1\ngc\n", false).unwrap().0[1].op, Op::Collect);
+    assert!(message("# heap-replay-text 1\n# death-rule: by magic\n").contains("a death rule: freed by the program, or"));
+    assert!(message("a 8 - 1\n# death-rule: by reachability\n").contains("before the first allocation"));
+    assert!(message("a 8 - 1\ngc x\n").contains("a thread, a decimal number, or nothing"));
+    assert!(message("a 8 - 1\np 2 1\n").contains("1 to 1 allocations ago"));
+    assert!(message("a 8 - 1\nf 1 1\np 1 1\n").contains("is promoted, but it is not allocated"));
 }
 
 proptest! {
@@ -78,7 +109,7 @@ proptest! {
         }
         let (events, done) = imported(written.as_bytes(), false).unwrap();
         let tids = done.tables.threads.iter().map(|thread| thread.tid).collect();
-        let mut back = TextWriter::new(Vec::new(), "back", tids).unwrap();
+        let mut back = TextWriter::new(Vec::new(), "back", tids, FREED_BY_PROGRAM).unwrap();
         events.iter().for_each(|event| back.push(event).unwrap());
         prop_assert_eq!(String::from_utf8(back.finish().unwrap().0).unwrap(), written);
     }

@@ -5,18 +5,27 @@
 //! takes the next number; `back` is how many numbers ago the object got its present one, so that nothing is named by
 //! an address. Stacks and threads are opaque numbers. Source: the header of the recordings in that format.
 //!
+//! Collected heaps need four more lines, each with a thread or without: `gc` (the program forces a full collection),
+//! `gc-young` (one of the young generation), `trim` (the heap is to give memory back) and `p back` (the recorded heap
+//! promoted the object). `A size stack tid` is `a` for an object born in the old generation. A comment
+//! `# death-rule: RULE` in the head says how deaths are known: one of the rules that bundles have.
+//!
 //! Deviation: where no stack was recorded, `-` is written for it, and read.
 
 use super::Imported;
 use super::book::{Book, Request};
 use super::lines::{Line, Lines, decimal};
 use crate::tables::{Frame, StackNode};
+use crate::{BY_REACHABILITY, FREED_BY_PROGRAM, NOTICED_AT_COLLECTION};
 use crate::{Event, EventSink, Family, Flags, NO_STACK, ObjectId, Op, StackId, TraceError};
 use hashbrown::HashMap;
 use std::io::{BufRead, Write};
 
 /// What the first line begins with; the version follows.
 const HEADER: &[u8] = b"# heap-replay-text ";
+
+/// What a line that names the death rule begins with.
+const DEATH_RULE: &[u8] = b"# death-rule:";
 
 /// What the writer assumes of aligned requests that it reads: the format does not say the alignment.
 const ASSUMED_ALIGNMENT: u64 = 16;
@@ -30,22 +39,34 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         let mut line = lines.line();
         if line.whole()[0] == b'#' {
             known_version(&line)?;
+            if let Some(rule) = death_rule(&line, numbers)? {
+                book.out.meta.death_rule = rule.into();
+            }
             continue;
         }
         let kind = line.word();
-        let back = match kind {
-            b"r" | b"f" => Some(earlier(&mut line, numbers)?),
-            _ => None,
-        };
-        if kind == b"f" {
-            let tid = line.decimal("a thread")?;
-            line.end()?;
-            let who = book.who(0, tid);
-            book.free(who, back.unwrap_or(0), &line)?;
+        if let Some((_, op)) = ASKED.iter().find(|(word, _)| *word == kind) {
+            let who = book.who(0, thread_or_first(&mut line)?);
+            book.ask(who, *op)?;
             continue;
         }
-        if !matches!(kind, b"a" | b"c" | b"m" | b"r") {
-            return Err(line.wrong("a line of heap-replay-text: a, c, m, r or f"));
+        let back = match kind {
+            b"r" | b"f" | b"p" => Some(earlier(&mut line, numbers)?),
+            _ => None,
+        };
+        if let (b"f" | b"p", Some(back)) = (kind, back) {
+            let tid = if kind == b"p" { thread_or_first(&mut line)? } else { line.decimal("a thread")? };
+            line.end()?;
+            let who = book.who(0, tid);
+            if kind == b"f" {
+                book.free(who, back, &line)?
+            } else {
+                book.promote(who, back, &line)?
+            }
+            continue;
+        }
+        if !matches!(kind, b"a" | b"A" | b"c" | b"m" | b"r") {
+            return Err(line.wrong("a line of heap-replay-text: a, A, c, m, r, f, p, gc, gc-young or trim"));
         }
         let size = line.decimal("a size")?;
         let stack = stack(&mut line, &mut stacks, &mut book)?;
@@ -53,7 +74,7 @@ pub fn import<R: BufRead, S: EventSink>(lines: &mut Lines<R>, mut book: Book<S>)
         line.end()?;
         aligned += u64::from(kind == b"m");
         let alignment = if kind == b"m" { ASSUMED_ALIGNMENT } else { 0 };
-        let request = Request { size, alignment, zeroed: kind == b"c", stack, address: 0 };
+        let request = Request { size, alignment, zeroed: kind == b"c", old: kind == b"A", stack, address: 0 };
         let who = book.who(0, tid);
         numbers += 1;
         match back {
@@ -76,6 +97,28 @@ fn known_version(line: &Line) -> Result<(), TraceError> {
     let Some(rest) = line.whole().strip_prefix(HEADER) else { return Ok(()) };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if &rest[..digits] == b"1" { Ok(()) } else { Err(line.wrong("heap-replay-text 1, the version that this heaplab reads")) }
+}
+
+/// Words that ask something of the heap as a whole.
+const ASKED: [(&[u8], Op); 3] = [(b"gc", Op::Collect), (b"gc-young", Op::CollectYoung), (b"trim", Op::Trim)];
+
+/// The line's thread; without one, 1.
+fn thread_or_first(line: &mut Line) -> Result<u64, TraceError> {
+    let word = line.word();
+    let tid = if word.is_empty() { Some(1) } else { decimal(word) };
+    line.end()?;
+    tid.ok_or_else(|| line.wrong("a thread, a decimal number, or nothing"))
+}
+
+/// The death rule that a line of comment names. Rules decide what a free means, so that one comes before all events.
+fn death_rule<'a>(line: &Line<'a>, numbers: u64) -> Result<Option<&'static str>, TraceError> {
+    let Some(named) = line.whole().strip_prefix(DEATH_RULE) else { return Ok(None) };
+    let rules = [FREED_BY_PROGRAM, NOTICED_AT_COLLECTION, BY_REACHABILITY];
+    match rules.into_iter().find(|rule| rule.as_bytes() == named.trim_ascii()) {
+        Some(_) if numbers > 0 => Err(line.wrong("the death rule before the first allocation")),
+        Some(rule) => Ok(Some(rule)),
+        None => Err(line.wrong(format!("a death rule: {}", rules.join(", or ")))),
+    }
 }
 
 /// The number that the line's `back` refers to.
@@ -101,8 +144,8 @@ fn stack<S: EventSink>(line: &mut Line, stacks: &mut HashMap<u64, StackId>, book
     }))
 }
 
-/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks, collections, arenas,
-/// copies of a forked child) is left out and counted.
+/// Writes events as heap-replay-text. What the format has no line for (failed requests, marks, arenas, references, the
+/// recorded heap's own collections, copies of a forked child) is left out and counted.
 #[derive(Debug)]
 pub struct TextWriter<W> {
     out: W,
@@ -114,12 +157,16 @@ pub struct TextWriter<W> {
 }
 
 impl<W: Write> TextWriter<W> {
-    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to call it.
-    pub fn new(mut out: W, path: impl Into<std::path::PathBuf>, tids: Vec<u32>) -> Result<TextWriter<W>, TraceError> {
+    /// Begins; `path` names the output in errors, `tids` gives for each row of `threads` what to call it, `death_rule` is
+    /// the bundle's.
+    pub fn new(mut out: W, path: impl Into<std::path::PathBuf>, tids: Vec<u32>, death_rule: &str) -> Result<TextWriter<W>, TraceError> {
         let path = path.into();
         let header = "# heap-replay-text 1: a size stack tid | c size stack tid (calloc) | m size stack tid (aligned) | \
                       r back size stack tid | f back tid ; back = allocations ago";
         writeln!(out, "{header}").map_err(TraceError::io(&path, "write"))?;
+        if [NOTICED_AT_COLLECTION, BY_REACHABILITY].contains(&death_rule) {
+            writeln!(out, "# death-rule: {death_rule}").map_err(TraceError::io(&path, "write"))?;
+        }
         Ok(TextWriter { out, path, tids, present: HashMap::default(), numbers: 0, left_out: 0 })
     }
 
@@ -142,6 +189,15 @@ impl<W: Write> TextWriter<W> {
                 write!(self.out, "r {}", back(self.numbers, *number))?;
                 ""
             }
+            (Op::Promote, _, true) => {
+                let Some(number) = self.present.get(&event.object) else { return self.leave_out() };
+                return writeln!(self.out, "p {} {tid}", back(self.numbers, *number));
+            }
+            (Op::Collect | Op::CollectYoung | Op::Trim, _, _) => {
+                let word = ASKED.iter().find(|(_, op)| *op == event.op).map_or(&b""[..], |(word, _)| word);
+                return writeln!(self.out, "{} {tid}", word.escape_ascii());
+            }
+            (Op::Alloc, _, true) if event.has(Flags::DIRECT_TO_OLD) => "A",
             (Op::Alloc, _, true) if event.has(Flags::ZEROED) => "c",
             (Op::Alloc, Family::Aligned, true) => "m",
             (Op::Alloc, _, true) => "a",

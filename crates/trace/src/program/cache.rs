@@ -59,6 +59,7 @@ fn facts(bundle: &Bundle, selection: Selection) -> Facts {
         allocator: meta.allocator.clone(),
         cut: meta.cut.clone(),
         process: selection.process,
+        death_rule: meta.death_rule.clone(),
         ..Facts::default()
     }
 }

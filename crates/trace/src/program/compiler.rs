@@ -1,9 +1,9 @@
 //! Events in, words out, in one pass. Memory grows with the objects that are live, never with the events.
 
-use super::encoding::{self, ALIGN_LOG2_MAX, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX};
+use super::encoding::{self, ALIGN_LOG2_MAX, Managed, REGIONS_MAX, SIZE_MAX, SLOTS_MAX, Step, THREADS_MAX};
 use super::file::{Checkpoint, Facts, RegionKind, Writer};
 use super::slots::Slots;
-use crate::{Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
+use crate::{BY_REACHABILITY, Event, EventSource, Flags, ObjectId, Op, TraceError, tables::Tables};
 use hashbrown::HashMap;
 use std::io::{Seek, Write};
 use std::path::Path;
@@ -39,7 +39,7 @@ struct Compiler {
 
 /// Compiles what `source` gives into a program and writes it to `out`. `facts` carries what the caller knows of the
 /// recording; its counts are filled in here. `origin` is named in errors. Failed requests, events about a forked copy
-/// and events of collected heaps are left out.
+/// and the collections of the heap recorded under are left out.
 pub fn compile<W: Write + Seek>(
     source: &mut impl EventSource,
     tables: &Tables,
@@ -97,30 +97,18 @@ pub fn compile_and_standing<W: Write + Seek>(
 
 impl Compiler {
     fn event(&mut self, event: &Event, tables: &Tables, row: u64, origin: &Path) -> Result<(), TraceError> {
-        let order = |what: String| TraceError::Order { path: origin.into(), row, what };
         if !event.counts() {
             self.facts.skipped_events += 1;
             return Ok(());
         }
         match event.op {
             Op::Alloc => self.birth(event, tables, row, origin)?,
-            Op::Free => {
-                self.switch_thread(event.thread, row, origin)?;
-                let Some(dead) = self.live.remove(&event.object) else {
-                    return Err(order(format!("object {} is freed and not live", event.object)));
-                };
-                self.left_region(&dead);
-                self.retire(&dead);
-                encoding::encode(&mut self.words, Step::Free { slot: dead.slot });
-                self.counted();
-            }
+            Op::Free => self.death(event, row, origin)?,
             Op::Realloc => self.growth(event, row, origin)?,
             Op::UsableSizeRead => {
                 self.switch_thread(event.thread, row, origin)?;
-                let Some(live) = self.live.get(&event.object) else {
-                    return Err(order(format!("the usable size of object {} is read and it is not live", event.object)));
-                };
-                encoding::encode(&mut self.words, Step::UsableSize { slot: live.slot });
+                let slot = self.slot_of(event.object, "asked for its usable size", row, origin)?;
+                encoding::encode(&mut self.words, Step::UsableSize { slot });
                 self.facts.usable_size_reads += 1;
             }
             Op::ArenaBirth => {
@@ -134,7 +122,17 @@ impl Compiler {
                 self.facts.marks.push(name);
                 self.marks.push(mark);
             }
-            Op::Promote | Op::CollectBegin | Op::CollectEnd | Op::Reference => self.facts.skipped_events += 1,
+            Op::Promote => {
+                let slot = self.slot_of(event.object, "promoted", row, origin)?;
+                encoding::encode(&mut self.words, Step::Managed(Managed::Promote { slot }));
+            }
+            Op::Reference => {
+                let from = self.slot_of(event.object, "made to refer", row, origin)?;
+                let to = if event.target == u64::MAX { None } else { Some(self.slot_of(event.target, "referred to", row, origin)?) };
+                encoding::encode(&mut self.words, Step::Managed(Managed::Reference { from, field: event.field, to }));
+            }
+            Op::Collect | Op::CollectYoung | Op::Trim => self.request(event, row, origin)?,
+            Op::CollectBegin | Op::CollectEnd => self.facts.skipped_events += 1,
         }
         Ok(())
     }
@@ -154,6 +152,9 @@ impl Compiler {
         if region != 0 {
             self.members.entry(region).or_default().0.push(event.object);
         }
+        if event.has(Flags::DIRECT_TO_OLD) {
+            encoding::encode(&mut self.words, Step::Managed(Managed::NextOld));
+        }
         let (size, align_log2, zeroed) = (event.size, event.align_log2, event.has(Flags::ZEROED));
         encoding::encode_request(&mut self.words, Step::Allocate { slot, size, align_log2, zeroed, region });
         self.live_bytes = self.live_bytes.saturating_add(size);
@@ -161,6 +162,43 @@ impl Compiler {
         self.facts.block_size_max = self.facts.block_size_max.max(size);
         self.counted();
         Ok(())
+    }
+
+    fn death(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+        self.switch_thread(event.thread, row, origin)?;
+        let Some(dead) = self.live.remove(&event.object) else {
+            let what = format!("object {} is freed and not live", event.object);
+            return Err(TraceError::Order { path: origin.into(), row, what });
+        };
+        self.left_region(&dead);
+        if self.facts.death_rule == BY_REACHABILITY {
+            // The object lives while others refer to it, for as long as each heap takes to find out: its slot stays its own.
+            self.live_bytes = self.live_bytes.saturating_sub(dead.size);
+            encoding::encode(&mut self.words, Step::Managed(Managed::Release { slot: dead.slot }));
+        } else {
+            self.retire(&dead);
+            encoding::encode(&mut self.words, Step::Free { slot: dead.slot });
+        }
+        self.counted();
+        Ok(())
+    }
+
+    /// What the program asks of its heap as a whole.
+    fn request(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {
+        self.switch_thread(event.thread, row, origin)?;
+        let managed = match event.op {
+            Op::Collect => Managed::Collect,
+            Op::CollectYoung => Managed::CollectYoung,
+            _ => Managed::Trim,
+        };
+        self.facts.forced_collections += u64::from(event.op != Op::Trim);
+        encoding::encode(&mut self.words, Step::Managed(managed));
+        Ok(())
+    }
+
+    fn slot_of(&self, object: ObjectId, what: &str, row: u64, origin: &Path) -> Result<u32, TraceError> {
+        let live = self.live.get(&object).map(|live| live.slot);
+        live.ok_or_else(|| TraceError::Order { path: origin.into(), row, what: format!("object {object} is {what} and not live") })
     }
 
     fn growth(&mut self, event: &Event, row: u64, origin: &Path) -> Result<(), TraceError> {

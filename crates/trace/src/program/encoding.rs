@@ -27,6 +27,17 @@ const WIDE_REALLOCATE: u32 = 1 << 7;
 const CONTROL_THREAD: u32 = 0;
 const CONTROL_REGION_BIRTH: u32 = 1;
 const CONTROL_REGION_DEATH: u32 = 2;
+const CONTROL_MANAGED: u32 = 3;
+
+const MANAGED_COLLECT: u32 = 0;
+const MANAGED_COLLECT_YOUNG: u32 = 1;
+const MANAGED_TRIM: u32 = 2;
+const MANAGED_NEXT_OLD: u32 = 3;
+const MANAGED_PROMOTE: u32 = 4;
+const MANAGED_RELEASE: u32 = 5;
+const MANAGED_REFERENCE: u32 = 6;
+/// No slot: the field is cleared.
+const NO_SLOT: u32 = u32::MAX;
 
 /// One instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,6 +94,40 @@ pub enum Step {
         first: usize,
         /// How many.
         members: usize,
+    },
+    /// What only heaps that collect, or give memory back, heed.
+    Managed(Managed),
+}
+
+/// An instruction for heaps that collect. Heaps whose blocks the program frees heed `Trim` and `Release` alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Managed {
+    /// The program asks for a full collection.
+    Collect,
+    /// The program asks for a collection of the young generation.
+    CollectYoung,
+    /// The heap gives back to the system what it can.
+    Trim,
+    /// The next birth is one in the old generation.
+    NextOld,
+    /// The recorded heap promoted the object in `slot` here.
+    Promote {
+        /// Where the object is kept.
+        slot: u32,
+    },
+    /// The program lets go of the object in `slot`, which lives on while others refer to it. The slot is not used again.
+    Release {
+        /// Where the object is kept.
+        slot: u32,
+    },
+    /// Field `field` of the object in `from` now refers to the object in `to`; `None`: to nothing.
+    Reference {
+        /// Where the referring object is kept.
+        from: u32,
+        /// Index of the field.
+        field: u32,
+        /// Where the object referred to is kept.
+        to: Option<u32>,
     },
 }
 
@@ -171,8 +216,28 @@ fn decode_rare(words: &[u32], at: &mut usize, first: u32) -> Result<Step, Corrup
             *at = end.ok_or(Corrupt { word: here + 1, expected: "as many members as words follow", found: members })?;
             Ok(Step::RegionDeath { region: argument, first: first_member, members: members as usize })
         }
+        (CONTROL, CONTROL_MANAGED) => decode_managed(words, at, argument).map(Step::Managed),
         _ => Err(Corrupt { word: here, expected: "an instruction", found: first }),
     }
+}
+
+fn decode_managed(words: &[u32], at: &mut usize, kind: u32) -> Result<Managed, Corrupt> {
+    let here = *at;
+    let (managed, length) = match kind {
+        MANAGED_COLLECT => (Managed::Collect, 1),
+        MANAGED_COLLECT_YOUNG => (Managed::CollectYoung, 1),
+        MANAGED_TRIM => (Managed::Trim, 1),
+        MANAGED_NEXT_OLD => (Managed::NextOld, 1),
+        MANAGED_PROMOTE => (Managed::Promote { slot: word(words, here + 1)? }, 2),
+        MANAGED_RELEASE => (Managed::Release { slot: word(words, here + 1)? }, 2),
+        MANAGED_REFERENCE => {
+            let (from, field, to) = (word(words, here + 1)?, word(words, here + 2)?, word(words, here + 3)?);
+            (Managed::Reference { from, field, to: (to != NO_SLOT).then_some(to) }, 4)
+        }
+        _ => return Err(Corrupt { word: here, expected: "an instruction for heaps that collect", found: kind }),
+    };
+    *at = here + length;
+    Ok(managed)
 }
 
 #[inline(always)]
@@ -209,5 +274,19 @@ pub(super) fn encode(words: &mut Vec<u32>, step: Step) {
         Step::RegionBirth { region } => words.push(region << 6 | CONTROL_REGION_BIRTH << 3 | CONTROL),
         Step::RegionDeath { region, members, .. } => words.extend([region << 6 | CONTROL_REGION_DEATH << 3 | CONTROL, members as u32]),
         Step::Allocate { .. } | Step::Reallocate { .. } => encode_request(words, step),
+        Step::Managed(managed) => encode_managed(words, managed),
+    }
+}
+
+fn encode_managed(words: &mut Vec<u32>, managed: Managed) {
+    let control = |kind: u32| kind << 6 | CONTROL_MANAGED << 3 | CONTROL;
+    match managed {
+        Managed::Collect => words.push(control(MANAGED_COLLECT)),
+        Managed::CollectYoung => words.push(control(MANAGED_COLLECT_YOUNG)),
+        Managed::Trim => words.push(control(MANAGED_TRIM)),
+        Managed::NextOld => words.push(control(MANAGED_NEXT_OLD)),
+        Managed::Promote { slot } => words.extend([control(MANAGED_PROMOTE), slot]),
+        Managed::Release { slot } => words.extend([control(MANAGED_RELEASE), slot]),
+        Managed::Reference { from, field, to } => words.extend([control(MANAGED_REFERENCE), from, field, to.unwrap_or(NO_SLOT)]),
     }
 }

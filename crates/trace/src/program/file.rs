@@ -12,11 +12,11 @@ use std::path::{Path, PathBuf};
 use xxhash_rust::xxh3::{Xxh3, xxh3_64};
 
 /// Version of the file; part of the cache's key, so that an old program is compiled again.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 const MAGIC: u64 = u64::from_le_bytes(*b"hlprogrm");
 const HEADER_FIELDS: usize = 8;
 const HEADER_BYTES: usize = HEADER_FIELDS * 8;
-const SUPPORTED: &str = "2";
+const SUPPORTED: &str = "3";
 
 /// What is known of a program as a whole.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,7 +33,13 @@ pub struct Facts {
     pub events: u64,
     /// Objects born.
     pub objects: u64,
-    /// Rows left out: failed requests, events about forked copies, events of collected heaps.
+    /// How it is known that an object died, as the bundle says; empty: not known.
+    #[serde(default)]
+    pub death_rule: String,
+    /// Collections that the program asked for.
+    #[serde(default)]
+    pub forced_collections: u64,
+    /// Rows left out: failed requests, events about forked copies, collections of the heap recorded under.
     pub skipped_events: u64,
     /// Times the program read a usable size.
     pub usable_size_reads: u64,

@@ -52,10 +52,27 @@ fn interpret(program: &Program) -> Vec<Event> {
                 }
                 events.push(Event { op: Op::ArenaDeath, arena: region, ..base });
             }
+            Step::Managed(managed) => events.extend(managed_event(managed, &slots, base)),
         }
     }
     assert!(slots.len() <= program.facts().slots as usize);
     events
+}
+
+/// The event of an instruction for heaps that collect. `NextOld` is part of the birth behind it.
+fn managed_event(managed: Managed, slots: &HashMap<u32, u64>, base: Event) -> Option<Event> {
+    Some(match managed {
+        Managed::Collect => Event { op: Op::Collect, ..base },
+        Managed::CollectYoung => Event { op: Op::CollectYoung, ..base },
+        Managed::Trim => Event { op: Op::Trim, ..base },
+        Managed::NextOld => return None,
+        Managed::Promote { slot } => Event { op: Op::Promote, object: slots[&slot], ..base },
+        Managed::Release { slot } => Event { op: Op::Free, object: slots[&slot], ..base },
+        Managed::Reference { from, field, to } => {
+            let target = to.map_or(u64::MAX, |to| slots[&to]);
+            Event { op: Op::Reference, object: slots[&from], field, target, ..base }
+        }
+    })
 }
 
 /// A legal workload from arbitrary choices: (what, which, size, alignment, thread).
@@ -84,6 +101,20 @@ fn workload(choices: &[(u8, usize, u64, u8, u32)]) -> Vec<Event> {
             }
             7 if !live.is_empty() => {
                 events.push(Event { op: Op::UsableSizeRead, object: live[which % live.len()].0, thread, ..Event::default() });
+            }
+            9 if !live.is_empty() => {
+                let object = live[which % live.len()].0;
+                let target = if size.is_multiple_of(2) { live[(size as usize / 2) % live.len()].0 } else { u64::MAX };
+                let choices = [
+                    Event { op: Op::Promote, object, ..Event::default() },
+                    Event { op: Op::Reference, object, field: align_log2.into(), target, ..Event::default() },
+                    Event { op: Op::Collect, ..Event::default() },
+                    Event { op: Op::CollectYoung, ..Event::default() },
+                    Event { op: Op::Trim, ..Event::default() },
+                ];
+                // These rows are done by the thread of the row before them.
+                let before = events.last().map_or(0, |event: &Event| event.thread);
+                events.push(Event { thread: before, ..choices[which % choices.len()] });
             }
             8 if arena_alive => {
                 arena_alive = false;
@@ -118,7 +149,7 @@ proptest! {
     #[test]
     fn compiled_and_interpreted_is_the_workload(
         choices in prop::collection::vec(
-            (0u8..9, any::<usize>(), prop_oneof![0u64..5_000, Just(u64::from(u32::MAX)), 1u64 << 32..1 << 40], 0u8..20, 0u32..4),
+            (0u8..10, any::<usize>(), prop_oneof![0u64..5_000, Just(u64::from(u32::MAX)), 1u64 << 32..1 << 40], 0u8..20, 0u32..4),
             0..400,
         )
     ) {
