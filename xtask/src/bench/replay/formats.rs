@@ -35,7 +35,7 @@ pub fn memory_replay(program: &Program, out: &mut impl Write) -> Result<()> {
                 writeln!(out, "{tid}: memalign {:#x} {} {size}", key(slot), 1u64 << align_log2)?;
             }
             Step::Reallocate { slot, size, .. } => writeln!(out, "{tid}: realloc {:#x} {:#x} {}", key(slot), key(slot), size.max(1))?,
-            Step::UsableSize { .. } => {}
+            Step::UsableSize { .. } | Step::Managed(_) => {}
             Step::RegionBirth { .. } | Step::RegionDeath { .. } => bail!("a workload with arenas has no place in memory_replay's text"),
         }
         Ok(())
@@ -94,7 +94,7 @@ pub fn trace_run(program: &Program, out: &mut impl Write) -> Result<()> {
                 number(&mut call, pointer(slot));
                 number(&mut call, size.max(1));
             }
-            Step::Thread { .. } | Step::UsableSize { .. } => {}
+            Step::Thread { .. } | Step::UsableSize { .. } | Step::Managed(_) => {}
             Step::RegionBirth { .. } | Step::RegionDeath { .. } => bail!("a workload with arenas has no place in trace_run's"),
         }
         Ok(out.write_all(&call)?)
