@@ -11,7 +11,11 @@
  * Build: cargo rustc -p heaplab-elastic --release --features c-interface --crate-type staticlib
  * Link:  cc program.c -I crates/elastic/include target/release/libheaplab_elastic.a -lpthread -lm -ldl
  *
- * A space may be used by any number of threads; an arena by one at a time. Nothing here throws or longjmps. Linux, x86-64 and aarch64. */
+ * A space may be used by any number of threads; an arena by one at a time. Nothing here throws or longjmps. Linux, x86-64 and aarch64.
+ *
+ * A process may fork whatever its other threads do: fork() waits until none of them is in a space, and the child may use every space and
+ * the arenas of the thread that forked. Arenas of other threads stay as they were in the child. Not from a signal handler that interrupted
+ * a function of this header, and not by _Fork() or clone(2) alone. */
 #ifndef ELASTIC_H
 #define ELASTIC_H
 
@@ -52,7 +56,7 @@ typedef struct elastic_options {
     size_t granule_bytes; /* what is committed and given back at a time, a power of two of at least a page */
     size_t limit_bytes;   /* what may be committed */
     size_t keep_bytes;    /* what may stay committed though nobody uses it; where `reclaim` is at return or background, zero is zero */
-    uint32_t interval_ms; /* of the background policy */
+    uint32_t interval_ms; /* of the background policy, whose thread a forked child starts when the first arena ends in it */
     int reclaim;          /* ELASTIC_RECLAIM_... */
     int huge_pages;       /* 1: ask the kernel for huge pages */
     unsigned debug;       /* ELASTIC_DEBUG_... */

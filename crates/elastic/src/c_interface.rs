@@ -22,7 +22,7 @@ fn status(error: &Error) -> c_int {
         Error::LimitReached { .. } => 1,
         Error::AddressSpace { .. } => 2,
         Error::Layout { .. } => 3,
-        Error::System(_) | Error::Thread(_) => 4,
+        Error::System(_) | Error::Thread(_) | Error::Fork(_) => 4,
         Error::Options { .. } => OPTIONS,
     }
 }

@@ -33,6 +33,9 @@ pub enum Error {
     /// The thread that reclaims could not be started.
     #[error("cannot start the thread that gives idle memory back: {0}; reclaim at return or at trim instead")]
     Thread(std::io::Error),
+    /// The C library has no memory to note what is to be done when the process forks.
+    #[error("cannot prepare for forks of this process: {0}")]
+    Fork(std::io::Error),
     /// Options that no space can have.
     #[error("{what}: {found}; expected {expected}")]
     Options {

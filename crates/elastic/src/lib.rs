@@ -44,7 +44,7 @@
 //! one looks again, every 50 microseconds at last, and is not woken up: many more threads than processors that begin and
 //! end arenas all the time are not what it is made for. Large blocks (above a granule) get whole granules. Nothing moves:
 //! one survivor pins a page.
-//! Linux only, x86-64 and aarch64.
+//! A fork takes the locks of all spaces first ([`Space`]). Linux only, x86-64 and aarch64.
 //!
 //! | | many lifetimes over one pool | a block given back | memory back to the system | accounting | threads |
 //! |---|---|---|---|---|---|
@@ -72,6 +72,16 @@ mod background;
 #[cfg(any(test, feature = "c-interface"))]
 pub mod c_interface;
 mod error;
+#[cfg(not(loom))]
+mod fork;
+#[cfg(loom)]
+mod fork {
+    //! Loom forks no processes.
+    pub fn note(_: *const crate::space::Shared) -> std::io::Result<()> {
+        Ok(())
+    }
+    pub fn forget(_: *const crate::space::Shared) {}
+}
 mod growth;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]

@@ -21,8 +21,8 @@ pub enum Reclaim {
     },
     /// Only when [`Space::trim`](crate::Space::trim) is called.
     AtTrim,
-    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A forked child has no such
-    /// thread; call `trim` there.
+    /// By a thread of the space's own, that looks after every `interval` and leaves `keep_bytes`. A forked child starts one of its own when the
+    /// first arena dies in it; where it cannot, each death gives back what is more than `keep_bytes`.
     Background {
         /// How long memory may lie idle, about; less than a millisecond becomes one.
         interval: Duration,

@@ -8,6 +8,7 @@
 //! counts its own arenas, and has one count of the `Arc` for them ([`crate::pool::anchor`]).
 
 use crate::background::Background;
+use crate::fork;
 use crate::options::INTERVAL_MIN;
 use crate::pool::Memory;
 use crate::pool::reclaim::By;
@@ -22,7 +23,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 /// A pool of chunks that arenas share. A clone is another handle of the same space; the space lives until its last
 /// handle and its last arena are gone.
 ///
-/// A process that forks while another thread is in a space must not use that space in the child, as with any lock.
+/// A process may fork whatever its other threads do: [fork(2)](https://man7.org/linux/man-pages/man2/fork.2.html) waits until none of them
+/// is in a space, and the child may use every space and the arenas of the thread that forked. Arenas of other threads stay as they were:
+/// nobody ends them there, and their spaces keep their memory. Not from a signal handler that interrupted a call of this crate, and
+/// not where the C library's handlers do not run (`_Fork`, clone(2)).
 #[derive(Debug)]
 pub struct Space(pub(crate) Arc<Shared>);
 
@@ -33,7 +37,7 @@ pub(crate) struct Shared {
     pub(crate) shards: Shards,
     pub(crate) options: Options,
     pub(crate) shape: Shape,
-    background: Option<Background>,
+    pub(crate) background: Option<Background>,
     /// Of type [`Space`]. When there is none left, shards drop their counts with their last arenas.
     handles: AtomicUsize,
 }
@@ -80,14 +84,17 @@ impl Space {
                 ..ReservationOptions::default()
             },
         )?;
-        let background = match options.reclaim {
-            Reclaim::Background { .. } => Some(Background::new()),
-            _ => None,
-        };
-        let handles = AtomicUsize::new(0);
-        let space = Space::handle(Arc::new(Shared { reservation, shards: shards(shape), options, shape, background, handles }));
-        if let (Some(background), Reclaim::Background { interval, keep_bytes }) = (&space.0.background, space.0.options.reclaim) {
-            background.start(Arc::downgrade(&space.0), interval, keep_bytes).map_err(Error::Thread)?;
+        let shared = Arc::new_cyclic(|space| {
+            let background = match options.reclaim {
+                Reclaim::Background { interval, keep_bytes } => Some(Background::new(space.clone(), interval, keep_bytes)),
+                _ => None,
+            };
+            Shared { reservation, shards: shards(shape), options, shape, background, handles: AtomicUsize::new(0) }
+        });
+        let space = Space::handle(shared);
+        fork::note(Arc::as_ptr(&space.0)).map_err(Error::Fork)?;
+        if let Some(background) = &space.0.background {
+            background.start().map_err(Error::Thread)?;
         }
         Ok(space)
     }
@@ -158,7 +165,8 @@ impl Shared {
     pub(crate) fn may_reclaim(&self, shard_idle_bytes: usize) -> bool {
         match self.options.reclaim {
             Reclaim::AtReturn { keep_bytes } => self.shards.maybe_more_idle_than(keep_bytes, shard_idle_bytes),
-            _ => false,
+            Reclaim::Background { .. } => self.background.as_ref().is_some_and(Background::is_orphaned),
+            Reclaim::AtTrim => false,
         }
     }
 
@@ -168,6 +176,13 @@ impl Shared {
             Reclaim::AtReturn { keep_bytes } if self.shards.more_idle_than(keep_bytes, shard_idle_bytes) => {
                 // What the kernel refuses to take stays idle and is offered again at the next death.
                 let _ = self.reclaim(By::Return, keep_bytes / 2);
+            }
+            Reclaim::Background { keep_bytes, .. } => {
+                let adopted = self.background.as_ref().map_or(Ok(()), |background| background.adopt());
+                if adopted.is_err() && self.shards.more_idle_than(keep_bytes, shard_idle_bytes) {
+                    // There is no thread to be had: whoever let the arena go does its work.
+                    let _ = self.reclaim(By::Return, keep_bytes);
+                }
             }
             _ => {}
         }
@@ -196,6 +211,7 @@ impl Drop for Space {
 
 impl Drop for Shared {
     fn drop(&mut self) {
+        fork::forget(self);
         if let Some(background) = &self.background {
             background.stop();
         }

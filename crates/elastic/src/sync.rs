@@ -4,8 +4,12 @@
 //! no system call: `MIRIFLAGS="-Zmiri-strict-provenance -Zmiri-disable-isolation" cargo +nightly miri test -p heaplab-elastic --lib`.
 
 mod brief;
+mod kept;
+
+use std::sync::PoisonError;
 
 pub(crate) use brief::{Brief, BriefGuard};
+pub(crate) use kept::Kept;
 #[cfg(loom)]
 pub(crate) use loom::sync::{Condvar, Mutex, MutexGuard};
 #[cfg(not(loom))]
@@ -14,6 +18,11 @@ pub(crate) use std::sync::{Condvar, Mutex, MutexGuard};
 /// Takes the lock; a holder that panicked left nothing half done that a check would not see.
 pub(crate) fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
     shared.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+}
+
+/// The same of std's own lock, where loom does not look.
+pub(crate) fn lock_std<T>(shared: &std::sync::Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Waits to be told of a change, without the lock meanwhile.

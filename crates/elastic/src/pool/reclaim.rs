@@ -7,6 +7,8 @@
 use super::Memory;
 use super::shards::{Asked, Held, Shard, Shards, home};
 use crate::error::Error;
+#[cfg(not(loom))]
+use crate::sync::Kept;
 use crate::sync::{Condvar, Mutex, lock, wait};
 use heaplab_buddy::marks::mark;
 use std::ops::Range;
@@ -23,6 +25,9 @@ const ROUNDS: usize = 3;
 pub struct Reclaiming {
     under_way: Mutex<UnderWay>,
     ended: Condvar,
+    /// The lock, from before a fork until after it.
+    #[cfg(not(loom))]
+    kept: Kept<UnderWay>,
 }
 
 #[derive(Debug, Default)]
@@ -30,6 +35,8 @@ struct UnderWay {
     next: u64,
     /// As many as there are threads that reclaim.
     numbers: Vec<u64>,
+    /// A thread is about to fork and waits for all of them to end: none begins.
+    closed: bool,
 }
 
 /// A reclaim, until it is dropped.
@@ -41,11 +48,47 @@ struct Reclaim<'a> {
 impl Reclaiming {
     /// Nobody reclaims.
     pub fn new() -> Reclaiming {
-        Reclaiming { under_way: Mutex::new(UnderWay::default()), ended: Condvar::new() }
+        Reclaiming {
+            under_way: Mutex::new(UnderWay::default()),
+            ended: Condvar::new(),
+            #[cfg(not(loom))]
+            kept: Kept::new(),
+        }
+    }
+
+    /// Before a fork: returns when none is under way, and none begins until [`Reclaiming::release`]. A child would wait for ever for one
+    /// that ends in its parent.
+    ///
+    /// # Safety
+    /// As for [`Kept::keep`]; this thread is in no reclaim.
+    #[cfg(not(loom))]
+    pub unsafe fn hold(&self) {
+        let mut under_way = lock(&self.under_way);
+        under_way.closed = true;
+        while !under_way.numbers.is_empty() {
+            under_way = wait(&self.ended, under_way);
+        }
+        under_way.closed = false;
+        // SAFETY: the caller's promise; the mutex lies beside what keeps its guard.
+        unsafe { self.kept.keep(under_way) };
+    }
+
+    /// After it.
+    ///
+    /// # Safety
+    /// As for [`Kept::take`].
+    #[cfg(not(loom))]
+    pub unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        drop(unsafe { self.kept.take() });
+        self.ended.notify_all();
     }
 
     fn begin(&self) -> Reclaim<'_> {
         let mut under_way = lock(&self.under_way);
+        while under_way.closed {
+            under_way = wait(&self.ended, under_way);
+        }
         let number = under_way.next;
         under_way.next += 1;
         under_way.numbers.push(number);

@@ -69,6 +69,22 @@ impl Shard {
         Shard { pool, idle_bytes: AtomicUsize::new(0), base_bytes, base_line }
     }
 
+    /// [`Brief::hold`].
+    #[cfg(not(loom))]
+    pub fn hold(&self) {
+        self.pool.hold();
+    }
+
+    /// [`Brief::release`].
+    ///
+    /// # Safety
+    /// As there.
+    #[cfg(not(loom))]
+    pub unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.pool.release() };
+    }
+
     /// The pool, to be visited.
     #[inline]
     pub fn lock(&self) -> Held<'_> {
@@ -201,7 +217,7 @@ pub struct Shards {
     /// Lines of the first shard, and of each other one.
     first_lines: u32,
     other_lines_log2: u32,
-    pub(super) reclaiming: Reclaiming,
+    pub reclaiming: Reclaiming,
     pub(super) clock: Clock,
 }
 
@@ -258,6 +274,22 @@ impl Shards {
     pub(super) fn from(&self, home: usize) -> impl Iterator<Item = &Shard> {
         let (before, after) = self.shards.split_at(self.number_of_home(home));
         after.iter().chain(before)
+    }
+
+    /// Takes all of their locks, for as long as it takes to fork.
+    #[cfg(not(loom))]
+    pub fn hold(&self) {
+        self.shards.iter().for_each(Shard::hold);
+    }
+
+    /// Lets them go.
+    ///
+    /// # Safety
+    /// This thread, or the one that it is a forked copy of, called [`Shards::hold`].
+    #[cfg(not(loom))]
+    pub unsafe fn release(&self) {
+        // SAFETY: the caller's promise.
+        self.shards.iter().for_each(|shard| unsafe { shard.release() });
     }
 
     /// Committed bytes that nobody uses, without a lock.

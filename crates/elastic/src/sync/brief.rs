@@ -114,6 +114,21 @@ mod this {
         }
     }
 
+    impl<T> Brief<T> {
+        /// Takes the lock for as long as it takes to fork.
+        pub(crate) fn hold(&self) {
+            self.flag.take();
+        }
+
+        /// Lets it go.
+        ///
+        /// # Safety
+        /// This thread, or the one that it is a forked copy of, called [`Brief::hold`].
+        pub(crate) unsafe fn release(&self) {
+            self.flag.release();
+        }
+    }
+
     impl<T> Deref for BriefGuard<'_, T> {
         type Target = T;
 
