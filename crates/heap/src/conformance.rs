@@ -141,18 +141,22 @@ fn step<H: Allocating>(heap: &mut Verified<H>, live: &mut Vec<Live>, begun: &mut
     }
 }
 
-/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments, zeroed blocks,
-/// growth, and arenas.
-pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
+/// splitmix64 (Steele, Lea and Flood 2014): enough randomness for a list, and no dependency.
+pub(crate) fn splitmix(seed: u64) -> impl FnMut() -> u64 {
     let mut state = seed;
-    // splitmix64 (Steele, Lea and Flood 2014): enough randomness for a list, and no dependency.
-    let mut next = move || {
+    move || {
         state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = state;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
-    };
+    }
+}
+
+/// A list that depends on `seed` alone: small and large sizes, size-class boundaries, alignments, zeroed blocks,
+/// growth, and arenas.
+pub fn pseudo_random(seed: u64, length: usize) -> Vec<Operation> {
+    let mut next = splitmix(seed);
     let mut operations = Vec::with_capacity(length);
     for _ in 0..length {
         let (dice, shape, value) = (next() % 100, next() % 10, next());

@@ -16,6 +16,7 @@
 
 pub mod allocating;
 pub mod collected;
+pub mod collected_conformance;
 pub mod collection;
 pub mod conformance;
 pub mod footprint;
@@ -23,6 +24,7 @@ pub mod heap;
 pub mod parameter;
 pub mod structure;
 pub mod verified;
+pub mod witness;
 pub mod world;
 
 pub use allocating::{Allocating, Region, Request};

@@ -77,6 +77,17 @@ pub enum Violation {
         /// As the program knows.
         live: u64,
     },
+    /// A collector reclaimed an object that the program holds.
+    #[error("the heap reclaimed the object of {size} bytes at {address:#x}, which the program holds")]
+    FreedLive {
+        /// Where it lay.
+        address: usize,
+        /// Bytes requested.
+        size: usize,
+    },
+    /// What a collector says of its collections cannot be true.
+    #[error("the heap's collections: {0}")]
+    Collections(String),
     /// A broken invariant that the heap found itself.
     #[error("the heap's own check: {0}")]
     Check(#[from] CheckError),

@@ -1,0 +1,211 @@
+//! Mark-sweep (McCarthy 1960) with one address-ordered free list and first fit.
+//!
+//! A collection marks what lives in the objects' headers, then walks the heap upward: neighbouring free and unmarked blocks
+//! become one free block. The list is in address order because the walk builds it so.
+
+use crate::check;
+use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
+use heaplab_address_space::{Error, Options as Reserve, Reservation};
+use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, SpaceState, World};
+use std::ptr::NonNull;
+
+/// The heap grows by this much at least.
+const GROWTH_BYTES: usize = 1 << 20;
+/// A free block holds its header and the link behind it.
+const FREE_BYTES_MIN: usize = HEADER_BYTES + 16;
+
+/// The heap. Blocks lie end to end from offset 0 to `top`.
+pub struct MarkSweep {
+    pub(crate) space: Reservation,
+    /// Behind the last block.
+    pub(crate) top: usize,
+    pub(crate) committed: usize,
+    /// Offset of the first free block.
+    pub(crate) first_free: Option<usize>,
+    pub(crate) free_bytes: u64,
+    pub(crate) used_bytes: u64,
+    pace: Pace,
+}
+
+impl MarkSweep {
+    /// An empty heap.
+    ///
+    /// # Errors
+    /// The addresses cannot be reserved.
+    pub fn new(options: Options) -> Result<MarkSweep, Error> {
+        let space = Reservation::new(options.limit_bytes, &Reserve::default())?;
+        Ok(MarkSweep { space, top: 0, committed: 0, first_free: None, free_bytes: 0, used_bytes: 0, pace: Pace::default() })
+    }
+
+    pub(crate) fn header(&self, offset: usize) -> Header {
+        // SAFETY: `offset` is that of a block below `top`, which is committed and begins with a header.
+        unsafe { self.space.base().add(offset).cast::<Header>().read() }
+    }
+
+    fn set_header(&mut self, offset: usize, header: Header) {
+        // SAFETY: `offset` is below `committed`, a multiple of 16, and a block begins there.
+        unsafe { self.space.base().add(offset).cast::<Header>().write(header) };
+    }
+
+    /// The link of a free block, plus one; 0: the last.
+    pub(crate) fn next_free(&self, offset: usize) -> Option<usize> {
+        // SAFETY: a free block is large enough for its header and the link behind it.
+        let link = unsafe { self.space.base().add(offset + HEADER_BYTES).cast::<usize>().read() };
+        link.checked_sub(1)
+    }
+
+    fn set_next_free(&mut self, offset: Option<usize>, next: Option<usize>) {
+        match offset {
+            None => self.first_free = next,
+            // SAFETY: as for `next_free`.
+            Some(offset) => unsafe {
+                self.space.base().add(offset + HEADER_BYTES).cast::<usize>().write(next.map_or(0, |next| next + 1));
+            },
+        }
+    }
+
+    /// Takes `bytes` from the first free block that holds them. What is left stays on the list if it can be a free block.
+    fn take_free(&mut self, bytes: usize) -> Option<(usize, usize)> {
+        let (mut before, mut here) = (None, self.first_free);
+        while let Some(offset) = here {
+            let (free, next) = (self.header(offset).bytes as usize, self.next_free(offset));
+            if free >= bytes {
+                let taken = if free - bytes >= FREE_BYTES_MIN { bytes } else { free };
+                let rest = (taken < free).then_some(offset + taken);
+                if let Some(rest) = rest {
+                    self.set_header(rest, Header { bytes: (free - taken) as u64, state: State::Free });
+                    self.set_next_free(Some(rest), next);
+                }
+                self.set_next_free(before, rest.or(next));
+                self.free_bytes -= taken as u64;
+                return Some((offset, taken));
+            }
+            (before, here) = (here, next);
+        }
+        None
+    }
+
+    /// Takes `bytes` behind the last block.
+    fn take_fresh(&mut self, bytes: usize) -> Option<(usize, usize)> {
+        let end = self.top.checked_add(bytes)?;
+        if end > self.committed {
+            let limit = self.space.reserved_bytes();
+            let to = end.checked_next_multiple_of(GROWTH_BYTES)?.min(limit);
+            if end > to || self.space.commit(self.committed..to).is_err() {
+                return None;
+            }
+            self.committed = to;
+        }
+        let offset = std::mem::replace(&mut self.top, end);
+        Some((offset, bytes))
+    }
+
+    pub(crate) fn state(&self) -> SpaceState {
+        let (used_bytes, committed_bytes) = (self.used_bytes, self.committed as u64);
+        let available_bytes = self.free_bytes + (self.committed - self.top) as u64;
+        SpaceState { used_bytes, available_bytes, committed_bytes, waste_bytes: 0 }
+    }
+
+    fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) {
+        let mut collection = self.pace.begin("mark-sweep", cause, self.state());
+        let living = living(world);
+        for object in living.iter().filter_map(|slot| world.object(*slot)) {
+            let offset = object.address.as_ptr() as usize - HEADER_BYTES - self.space.base().as_ptr() as usize;
+            let header = self.header(offset);
+            self.set_header(offset, Header { state: State::Marked, ..header });
+            collection.work.marked_objects += 1;
+            collection.work.marked_bytes += header.bytes;
+        }
+        self.sweep(&mut collection);
+        report_reclaimed(world, &living);
+        collection.after = self.state();
+        self.pace.end(collection);
+    }
+
+    fn sweep(&mut self, collection: &mut Collection) {
+        (self.first_free, self.free_bytes, self.used_bytes) = (None, 0, 0);
+        let (mut offset, mut last) = (0, None);
+        while offset < self.top {
+            let header = self.header(offset);
+            if header.state == State::Marked {
+                self.set_header(offset, Header { state: State::White, ..header });
+                self.used_bytes += header.bytes;
+                offset += header.bytes as usize;
+                continue;
+            }
+            let mut end = offset;
+            while end < self.top {
+                let header = self.header(end);
+                if header.state == State::Marked {
+                    break;
+                }
+                collection.work.swept_objects += u64::from(header.state == State::White);
+                collection.work.swept_bytes += if header.state == State::White { header.bytes } else { 0 };
+                end += header.bytes as usize;
+            }
+            self.set_header(offset, Header { bytes: (end - offset) as u64, state: State::Free });
+            self.set_next_free(Some(offset), None);
+            self.set_next_free(last, Some(offset));
+            self.free_bytes += (end - offset) as u64;
+            (last, offset) = (Some(offset), end);
+        }
+    }
+}
+
+impl Heap for MarkSweep {
+    fn version(&self) -> String {
+        format!("textbook mark-sweep {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn footprint(&self) -> Footprint {
+        let state = self.state();
+        Footprint {
+            used_bytes: Some(state.used_bytes),
+            free_reusable_bytes: Some(state.available_bytes),
+            committed_bytes: Some(state.committed_bytes),
+            ..Footprint::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        check::counts(self)
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        check::blocks(self)
+    }
+}
+
+impl Collected for MarkSweep {
+    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+        if self.pace.is_due() {
+            self.collect_for("pacing", world);
+        }
+        let bytes = object_bytes(birth.size).map(|bytes| bytes.max(FREE_BYTES_MIN));
+        let found = bytes.and_then(|bytes| self.take_free(bytes).or_else(|| self.take_fresh(bytes)));
+        let found = found.or_else(|| {
+            self.collect_for("limit", world);
+            bytes.and_then(|bytes| self.take_free(bytes).or_else(|| self.take_fresh(bytes)))
+        });
+        let Some((offset, bytes)) = found else {
+            let (live_bytes, committed_bytes) = (self.pace.live_bytes, self.committed as u64);
+            return Err(OutOfMemory { size: birth.size, live_bytes, committed_bytes, limit_bytes: self.space.reserved_bytes() as u64 });
+        };
+        self.set_header(offset, Header { bytes: bytes as u64, state: State::White });
+        self.used_bytes += bytes as u64;
+        self.pace.born(birth.size, bytes);
+        // SAFETY: the block is committed and larger than its header.
+        Ok(unsafe { self.space.base().add(offset + HEADER_BYTES) })
+    }
+
+    fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
+        if ask == Ask::Full {
+            self.collect_for("forced", world);
+        }
+        Ok(())
+    }
+
+    fn collections(&self) -> &[Collection] {
+        &self.pace.collections
+    }
+}

@@ -1,0 +1,120 @@
+//! What both heaps share: an object's header, the order in which the living are visited, pacing.
+
+use heaplab_heap::{Collection, SpaceState, World};
+
+/// Objects begin on multiples of this.
+pub const ALIGN_BYTES: usize = 16;
+/// Bytes of [`Header`].
+pub const HEADER_BYTES: usize = size_of::<Header>();
+/// The least bytes allocated between two collections.
+const PACE_BYTES_MIN: u64 = 1 << 20;
+
+/// How large a heap may become.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Addresses reserved, and so the most that the heap can commit.
+    pub limit_bytes: usize,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { limit_bytes: 16 << 30 }
+    }
+}
+
+/// What stands before each object and at the start of each free block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct Header {
+    /// Header and body, a multiple of [`ALIGN_BYTES`].
+    pub bytes: u64,
+    /// Whether an object stands here, and whether the collection that runs has reached it.
+    pub state: State,
+}
+
+/// What stands at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u64)]
+pub enum State {
+    /// A free block.
+    Free = 0,
+    /// An object that no collection is looking at.
+    White = 1,
+    /// An object that the running collection has reached.
+    Marked = 2,
+}
+
+/// Bytes of an object with a body of `size` bytes; `None`: more than an address space holds.
+pub fn object_bytes(size: usize) -> Option<usize> {
+    size.checked_add(HEADER_BYTES)?.checked_next_multiple_of(ALIGN_BYTES)
+}
+
+/// The slots of all objects that live: roots by slot, then what they reach, breadth first.
+pub fn living<W: World>(world: &W) -> Vec<u32> {
+    let mut seen = vec![false; world.slots() as usize];
+    let mut order: Vec<u32> = (0..world.slots()).filter(|slot| world.object(*slot).is_some_and(|object| object.root)).collect();
+    order.iter().for_each(|slot| seen[*slot as usize] = true);
+    let mut next = 0;
+    while let Some(slot) = order.get(next).copied() {
+        next += 1;
+        world.fields(slot, &mut |to| {
+            if world.object(to).is_some() && !std::mem::replace(&mut seen[to as usize], true) {
+                order.push(to);
+            }
+        });
+    }
+    order
+}
+
+/// Tells the world which objects no root reaches.
+pub fn report_reclaimed<W: World>(world: &mut W, living: &[u32]) {
+    let mut lives = vec![false; world.slots() as usize];
+    living.iter().for_each(|slot| lives[*slot as usize] = true);
+    for slot in (0..world.slots()).filter(|slot| !lives[*slot as usize]) {
+        if world.object(slot).is_some() {
+            world.reclaimed(slot);
+        }
+    }
+}
+
+/// When to collect next, and what was.
+#[derive(Debug, Default)]
+pub struct Pace {
+    /// Allocated since the last collection.
+    pub since_bytes: u64,
+    /// Live after the last collection.
+    pub live_bytes: u64,
+    /// Births so far.
+    pub births: u64,
+    /// Their requested bytes.
+    pub born_bytes: u64,
+    /// All collections so far.
+    pub collections: Vec<Collection>,
+}
+
+impl Pace {
+    /// Whether the heap should collect before it allocates again.
+    pub fn is_due(&self) -> bool {
+        self.since_bytes > self.live_bytes.max(PACE_BYTES_MIN)
+    }
+
+    /// An object of `size` requested bytes that takes `bytes` was born.
+    pub fn born(&mut self, size: usize, bytes: usize) {
+        self.births += 1;
+        self.born_bytes += size as u64;
+        self.since_bytes += bytes as u64;
+    }
+
+    /// A collection that begins now.
+    pub fn begin(&self, kind: &'static str, cause: &'static str, before: SpaceState) -> Collection {
+        let (births, born_bytes) = (self.births, self.born_bytes);
+        Collection { kind: kind.into(), cause: cause.into(), births, born_bytes, before, ..Collection::default() }
+    }
+
+    /// The collection is over.
+    pub fn end(&mut self, collection: Collection) {
+        self.live_bytes = collection.after.used_bytes;
+        self.since_bytes = 0;
+        self.collections.push(collection);
+    }
+}

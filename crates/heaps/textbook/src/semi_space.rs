@@ -1,0 +1,160 @@
+//! Semi-space copying (Fenichel and Yochelson 1969; Cheney 1970): two halves, bumped through; a collection copies what lives
+//! to the other half, breadth first, and gives the old half back.
+
+use crate::check;
+use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
+use heaplab_address_space::{Error, Options as Reserve, Reservation};
+use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, SpaceState, World};
+use std::ptr::NonNull;
+
+/// The half in use grows by this much at least.
+const GROWTH_BYTES: usize = 1 << 20;
+
+/// The heap. Objects lie end to end in the half in use, from its start to `top`.
+pub struct SemiSpace {
+    halves: [Reservation; 2],
+    /// The half in use.
+    half: usize,
+    /// Behind the last object, as an offset in the half.
+    pub(crate) top: usize,
+    /// Committed bytes of each half, from its start.
+    committed: [usize; 2],
+    pace: Pace,
+}
+
+impl SemiSpace {
+    /// An empty heap.
+    ///
+    /// # Errors
+    /// The addresses cannot be reserved.
+    pub fn new(options: Options) -> Result<SemiSpace, Error> {
+        let half = || Reservation::new((options.limit_bytes / 2).next_multiple_of(GROWTH_BYTES), &Reserve::default());
+        Ok(SemiSpace { halves: [half()?, half()?], half: 0, top: 0, committed: [0, 0], pace: Pace::default() })
+    }
+
+    pub(crate) fn header(&self, offset: usize) -> Header {
+        // SAFETY: an object begins at `offset`, below `top`.
+        unsafe { self.halves[self.half].base().add(offset).cast::<Header>().read() }
+    }
+
+    /// Room for `bytes` at the end of half `half` whose objects end at `top`.
+    fn grow(&mut self, half: usize, top: usize, bytes: usize) -> Option<usize> {
+        let end = top.checked_add(bytes)?;
+        let committed = self.committed[half];
+        if end > committed {
+            let to = end.checked_next_multiple_of(GROWTH_BYTES)?.min(self.halves[half].reserved_bytes());
+            if end > to || self.halves[half].commit(committed..to).is_err() {
+                return None;
+            }
+            self.committed[half] = to;
+        }
+        Some(end)
+    }
+
+    pub(crate) fn state(&self) -> SpaceState {
+        let committed = self.committed[0] + self.committed[1];
+        let (used_bytes, committed_bytes) = (self.top as u64, committed as u64);
+        SpaceState { used_bytes, available_bytes: (self.committed[self.half] - self.top) as u64, committed_bytes, waste_bytes: 0 }
+    }
+
+    fn out_of_memory(&self, size: usize) -> OutOfMemory {
+        let limit_bytes = self.halves[self.half].reserved_bytes() as u64;
+        OutOfMemory { size, live_bytes: self.pace.live_bytes, committed_bytes: self.state().committed_bytes, limit_bytes }
+    }
+
+    fn collect_for<W: World>(&mut self, cause: &'static str, world: &mut W) -> Result<(), OutOfMemory> {
+        let mut collection = self.pace.begin("copy", cause, self.state());
+        let living = living(world);
+        let (from, to) = (self.half, 1 - self.half);
+        // What lives is no more than what was used: with that much room in the other half no copy can fail.
+        self.grow(to, 0, self.top).ok_or_else(|| self.out_of_memory(0))?;
+        let mut top = 0;
+        for slot in &living {
+            let Some(object) = world.object(*slot) else { continue };
+            // SAFETY: the object's header stands before its body.
+            let header = unsafe { object.address.sub(HEADER_BYTES).cast::<Header>().read() };
+            // SAFETY: the other half has room for all objects of this one.
+            let place = unsafe { self.halves[to].base().add(top) };
+            // SAFETY: both are whole objects of these bytes, in different halves.
+            unsafe { place.copy_from_nonoverlapping(object.address.sub(HEADER_BYTES), header.bytes as usize) };
+            // SAFETY: the body stands behind the header.
+            world.moved(*slot, unsafe { place.add(HEADER_BYTES) });
+            top += header.bytes as usize;
+            collection.work.marked_objects += 1;
+            collection.work.marked_bytes += header.bytes;
+        }
+        (collection.work.moved_objects, collection.work.moved_bytes) = (collection.work.marked_objects, collection.work.marked_bytes);
+        collection.work.swept_bytes = (self.top - top) as u64;
+        (self.half, self.top) = (to, top);
+        self.give_back(from);
+        report_reclaimed(world, &living);
+        collection.after = self.state();
+        self.pace.end(collection);
+        Ok(())
+    }
+
+    /// Uncommits a half that holds nothing.
+    fn give_back(&mut self, half: usize) {
+        let committed = std::mem::replace(&mut self.committed[half], 0);
+        // SAFETY: every object has been copied out of this half, and the world knows the new places.
+        if committed > 0 && unsafe { self.halves[half].uncommit(0..committed) }.is_err() {
+            self.committed[half] = committed;
+        }
+    }
+}
+
+impl Heap for SemiSpace {
+    fn version(&self) -> String {
+        format!("textbook semi-space {}", env!("CARGO_PKG_VERSION"))
+    }
+
+    fn footprint(&self) -> Footprint {
+        let state = self.state();
+        Footprint {
+            used_bytes: Some(state.used_bytes),
+            free_reusable_bytes: Some(state.available_bytes),
+            committed_bytes: Some(state.committed_bytes),
+            ..Footprint::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        Ok(())
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        check::end_to_end(self.top, |offset| self.header(offset)).map(drop)
+    }
+}
+
+impl Collected for SemiSpace {
+    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+        if self.pace.is_due() {
+            self.collect_for("pacing", world)?;
+        }
+        let bytes = object_bytes(birth.size).ok_or_else(|| self.out_of_memory(birth.size))?;
+        let end = match self.grow(self.half, self.top, bytes) {
+            Some(end) => end,
+            None => {
+                self.collect_for("limit", world)?;
+                self.grow(self.half, self.top, bytes).ok_or_else(|| self.out_of_memory(birth.size))?
+            }
+        };
+        let offset = std::mem::replace(&mut self.top, end);
+        // SAFETY: the half is committed from `offset` to `end`.
+        let start = unsafe { self.halves[self.half].base().add(offset) };
+        // SAFETY: as above; offsets are multiples of the header's alignment.
+        unsafe { start.cast::<Header>().write(Header { bytes: bytes as u64, state: State::White }) };
+        self.pace.born(birth.size, bytes);
+        // SAFETY: the object is larger than its header.
+        Ok(unsafe { start.add(HEADER_BYTES) })
+    }
+
+    fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
+        if ask == Ask::Full { self.collect_for("forced", world) } else { Ok(()) }
+    }
+
+    fn collections(&self) -> &[Collection] {
+        &self.pace.collections
+    }
+}
