@@ -23,6 +23,7 @@ mod address;
 mod endpoint;
 mod error;
 mod http;
+mod node;
 mod process;
 mod protocol;
 pub mod take;

@@ -1,14 +1,19 @@
 //! The inspector of a Node process that is named by its pid.
 //!
 //! Node begins to listen on `SIGUSR1`, on 127.0.0.1:9229 unless it was told otherwise, and fails where another Node has that port. So the
-//! port is not assumed: `/proc` says which sockets the process listens on, and before the signal, whether the port is free. The signal kills a
-//! program that does not catch it, which is why `/proc` is asked about that first.
+//! port is not assumed: `/proc` says which sockets the process listens on, and before the signal, whether the port is free. The signal ends a
+//! program that does not catch it, and may end or disturb a program that is not Node. Before every signal the process must catch
+//! `SIGUSR1` and its executable must be Node ([`crate::node`]). The signal goes to a descriptor of the process, so that another process that
+//! gets the same number meanwhile does not receive it.
+//!
+//! Not told apart: a Node whose program handles `SIGUSR1` itself (`process.on('SIGUSR1')`), against the advice of Node's documents.
 //!
 //! An open inspector lets any local program run code in the process: one that was opened here is closed again.
 
 use crate::address::DEFAULT_PORT;
-use crate::{Address, CaptureError, Endpoint, Options, endpoint};
-use rustix::process::{Pid, Signal, kill_process};
+use crate::{Address, CaptureError, Endpoint, Options, endpoint, node};
+use rustix::fd::OwnedFd;
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 use std::collections::HashSet;
 use std::fs;
 use std::io;
@@ -25,30 +30,23 @@ const LISTENING: &str = "0A";
 
 /// Finds or starts the inspector of `pid`.
 pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(|error| wrong(pid, &explain(&error)))?;
+    let target = Target::open(pid)?;
+    target.must_be_node()?;
     if let Some(endpoint) = listening(pid, options)? {
         return Ok(endpoint);
     }
-    let caught = field(&status, "SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
-    if caught & USR1_BIT == 0 {
-        let name = field(&status, "Name").unwrap_or("it");
-        return Err(wrong(
-            pid,
-            &format!(
-                "{name} does not wait for SIGUSR1 and listens on no inspector: it is no Node, or was started with --disable-sigusr1; start it with --inspect"
-            ),
-        ));
-    }
+    target.must_wait_for_usr1()?;
     if let Some(taken) = taken_port(pid) {
         return Err(wrong(pid, &taken));
     }
-    let target = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| wrong(pid, "is no process"))?;
     let until = Instant::now() + options.connect;
     let mut signal_at = Instant::now();
     while Instant::now() < until {
         // Again where it is not heard: while Node still ends a session, the signal is lost. A Node that listens already does nothing.
         if Instant::now() >= signal_at {
-            kill_process(target, Signal::USR1).map_err(|error| wrong(pid, &explain(&error.into())))?;
+            target.must_be_node()?;
+            target.must_wait_for_usr1()?;
+            target.send_usr1()?;
             signal_at += SIGNAL_AGAIN;
         }
         std::thread::sleep(LOOK_AGAIN);
@@ -62,10 +60,58 @@ pub fn inspector(pid: u32, options: &Options) -> Result<Endpoint, CaptureError> 
     Err(wrong(
         pid,
         &format!(
-            "was asked to start its inspector (SIGUSR1) and has not within {} s: it is no Node, or its port is taken (it says so on its standard error), or it has not come to its event loop: start it with --inspect-port=0",
+            "was asked to start its inspector (SIGUSR1) and has not within {} s: its program handles SIGUSR1 itself, or its port is taken (it says so on its standard error), or it has not come to its event loop: start it with --inspect-port=0",
             options.connect.as_secs()
         ),
     ))
+}
+
+/// A process that may get a signal.
+struct Target {
+    pid: u32,
+    number: Pid,
+    /// None before Linux 5.3.
+    descriptor: Option<OwnedFd>,
+}
+
+impl Target {
+    fn open(pid: u32) -> Result<Target, CaptureError> {
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(|| wrong(pid, "is no process"))?;
+        let target = Target { pid, number, descriptor: pidfd_open(number, PidfdFlags::empty()).ok() };
+        target.status()?;
+        Ok(target)
+    }
+
+    fn status(&self) -> Result<String, CaptureError> {
+        fs::read_to_string(format!("/proc/{}/status", self.pid)).map_err(|error| wrong(self.pid, &explain(&error)))
+    }
+
+    fn must_be_node(&self) -> Result<(), CaptureError> {
+        if node::is_node(self.pid).map_err(|error| wrong(self.pid, &explain(&error)))? {
+            return Ok(());
+        }
+        let status = self.status()?;
+        Err(wrong(self.pid, &node::refusal(self.pid, field(&status, "Name").unwrap_or("another program"))))
+    }
+
+    fn must_wait_for_usr1(&self) -> Result<(), CaptureError> {
+        let caught = field(&self.status()?, "SigCgt").and_then(|mask| u64::from_str_radix(mask, 16).ok()).unwrap_or(0);
+        if caught & USR1_BIT != 0 {
+            return Ok(());
+        }
+        Err(wrong(
+            self.pid,
+            "is Node, but listens on no inspector and does not wait for SIGUSR1: it was started with --disable-sigusr1, was built without the inspector, or has only just begun; start it with --inspect",
+        ))
+    }
+
+    fn send_usr1(&self) -> Result<(), CaptureError> {
+        let sent = match &self.descriptor {
+            Some(descriptor) => pidfd_send_signal(descriptor, Signal::USR1),
+            None => kill_process(self.number, Signal::USR1),
+        };
+        sent.map_err(|error| wrong(self.pid, &explain(&error.into())))
+    }
 }
 
 /// Why Node could not open its inspector: the port has an owner.
@@ -170,6 +216,8 @@ fn explain(error: &io::Error) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
 
     #[test]
     fn listeners_are_those_of_the_process() {
@@ -187,15 +235,39 @@ mod tests {
         assert_eq!(listener("  sl  local_address", &sockets), None);
     }
 
+    /// Each of them catches SIGUSR1 or dies of it, and each would show that it came: bash ends, Python writes a file.
     #[test]
-    fn a_process_that_would_die_of_the_signal_is_left_alone() {
-        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
-        assert!(error.contains("does not wait for SIGUSR1"), "{error}");
-        assert!(child.try_wait().unwrap().is_none(), "it runs on");
-        child.kill().unwrap();
-        child.wait().unwrap();
-        let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
-        assert!(error.contains("there is none"), "{error}");
+    fn a_process_that_is_not_node_gets_no_signal() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("came");
+        let python = format!(
+            "import signal, time\nsignal.signal(signal.SIGUSR1, lambda *_: open({mark:?}, 'w'))\nprint('ready', flush=True)\ntime.sleep(60)"
+        );
+        let programs: [(&str, Vec<&str>); 4] = [
+            ("sleep", vec!["60"]),
+            ("bash", vec!["--norc", "-i", "-c", "echo ready; sleep 60; :"]),
+            ("bash", vec!["-c", "trap 'touch \"$0\"; exit' USR1; echo ready; sleep 60 & wait", mark.to_str().unwrap()]),
+            ("python3", vec!["-c", &python]),
+        ];
+        for (program, arguments) in programs {
+            let mut child = Command::new(program).args(arguments).stdout(Stdio::piped()).spawn().unwrap();
+            if program != "sleep" {
+                let mut line = String::new();
+                BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+                assert_eq!(line, "ready\n");
+                let status = fs::read_to_string(format!("/proc/{}/status", child.id())).unwrap();
+                let caught = u64::from_str_radix(field(&status, "SigCgt").unwrap(), 16).unwrap();
+                assert_ne!(caught & USR1_BIT, 0, "{program} catches the signal");
+            }
+            let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
+            assert!(error.contains("not Node, so heaplab sends nothing to it"), "{error}");
+            std::thread::sleep(Duration::from_millis(200));
+            assert!(child.try_wait().unwrap().is_none(), "{program} runs on");
+            assert!(!mark.exists(), "{program} got a signal");
+            child.kill().unwrap();
+            child.wait().unwrap();
+            let error = inspector(child.id(), &Options::default()).unwrap_err().to_string();
+            assert!(error.contains("there is none"), "{error}");
+        }
     }
 }

@@ -21,9 +21,13 @@ struct Target(Child);
 
 impl Target {
     fn start(options: &[&str], program: &str) -> Target {
+        Target::start_as("node".as_ref(), options, program)
+    }
+
+    fn start_as(node: &std::path::Path, options: &[&str], program: &str) -> Target {
         let script = format!("{program}; console.log('ready'); setInterval(() => {{}}, 1000)");
         let mut child =
-            Command::new("node").args(options).args(["-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+            Command::new(node).args(options).args(["-e", &script]).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         assert_eq!(line, "ready\n");
@@ -67,6 +71,51 @@ fn a_node_that_was_not_asked_to_listen_is_named_by_its_pid() {
         connection.end(&options).unwrap();
         assert_eq!(listeners(target.0.id()), 0, "an open inspector lets anybody in");
     }
+}
+
+/// As an Electron program or one in a container goes by another name, and an update deletes the executable of what runs.
+#[test]
+fn node_is_known_under_another_name_and_when_its_file_is_gone() {
+    if !have("node") {
+        return;
+    }
+    let real = Command::new("node").args(["-p", "process.execPath"]).output().unwrap().stdout;
+    let folder = tempfile::tempdir().unwrap();
+    let copy = folder.path().join("my app");
+    std::fs::copy(std::str::from_utf8(&real).unwrap().trim_end(), &copy).unwrap();
+    let target = Target::start_as(&copy, &["--inspect-port=0"], "globalThis.held = 1");
+    std::fs::remove_file(&copy).unwrap();
+    let mut connection = Connection::open(&Endpoint::of_process(target.0.id(), &PATIENT).unwrap(), &PATIENT).unwrap();
+    assert_eq!(connection.number("40 + 2").unwrap(), 42.0);
+    connection.end(&PATIENT).unwrap();
+}
+
+#[test]
+fn a_node_that_does_not_listen_for_the_signal_says_how_to_start_it() {
+    if !have("node") {
+        return;
+    }
+    // As with --disable-sigusr1 of later Nodes: nothing handles the signal.
+    let target = Target::start(&["--inspect-port=0"], "const on = () => {}; process.on('SIGUSR1', on); process.off('SIGUSR1', on)");
+    let error = Endpoint::of_process(target.0.id(), &PATIENT).unwrap_err().to_string();
+    assert!(error.contains("is Node, but listens on no inspector") && error.contains("start it with --inspect"), "{error}");
+}
+
+#[test]
+fn a_shell_that_started_node_names_it() {
+    if !have("node") {
+        return;
+    }
+    let script = "trap 'exit 9' USR1; node --inspect-port=0 -e 'console.log(process.pid); setInterval(() => {}, 1000)' & wait";
+    let mut shell = Command::new("bash").args(["-c", script]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
+    let node = line.trim_end();
+    let error = Endpoint::of_process(shell.id(), &PATIENT).unwrap_err().to_string();
+    assert!(error.contains("is bash (") && error.contains(&format!("--node {node} (node --inspect-port=0 -e")), "{error}");
+    assert_eq!(shell.try_wait().unwrap(), None, "the shell got no signal");
+    let _ = Command::new("kill").args(["-9", node]).status();
+    let _ = Target(shell);
 }
 
 /// How many objects of a snapshot have that name.

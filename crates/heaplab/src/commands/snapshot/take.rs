@@ -35,9 +35,11 @@ use std::time::Duration;
 To compare snapshots take them with one command: the ids of objects are those of
 one connection, and V8 begins anew with the next. (`watch` takes a series.)
 
-A Node that does not listen yet is asked to (SIGUSR1), and its inspector is
-closed again in the end, since who can reach it can run code in the process; it
-stays open only if heaplab is killed. One that was open stays so.
+heaplab sends nothing to a process whose executable is not Node. A Node that does
+not listen yet is asked to (SIGUSR1), and its inspector is closed again in the
+end, since who can reach it can run code in the process; it stays open only if
+heaplab is killed. One that was open stays so. Give a Node program that handles
+SIGUSR1 itself --inspect instead, and name the inspector's address.
 
 Worker threads have heaps of their own, which are not in a snapshot of the main
 thread; where there are any, heaplab lists them, those that workers started too.
