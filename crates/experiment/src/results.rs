@@ -4,6 +4,7 @@
 //! Bytes are bytes, times nanoseconds; a ratio is heap over baseline, so that below 1 means less. What an allocator does
 //! not tell is `None`, never zero.
 
+use heaplab_heap::Collection;
 use serde::{Deserialize, Serialize};
 
 pub use heaplab_replay::Touch;
@@ -119,6 +120,9 @@ pub struct HeapResult {
     pub space: Option<Space>,
     /// Time, where it was asked for and succeeded.
     pub time: Option<Time>,
+    /// Every collection of a heap that collects, oldest first, of its space cell; pauses are medians over the time blocks.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<Collection>,
     /// Cells that failed: the others stand.
     pub failures: Vec<CellFailure>,
     /// The heap as it is named where it keeps huge pages away: `mimalloc:allow_thp=false`; `None`: it has no such switch, or does so already.

@@ -8,6 +8,7 @@ use crate::results::{
 use crate::run::{Block, Measured};
 use crate::statistics::{benjamini_hochberg, bootstrap, hodges_lehmann, median, wilcoxon};
 use crate::verdict;
+use heaplab_heap::Collection;
 use heaplab_replay::{CellReport, SpaceReport, TimeReport};
 use heaplab_trace::program::{Checkpoint, Facts, Program};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -61,9 +62,25 @@ fn heap_result(plan: &Plan, measured: &Measured, name: &str) -> HeapResult {
     let version = cells.and_then(|cells| cells.reports.first()).map(|report| report.version.clone());
     let version = version.or_else(|| measured.blocks.iter().find_map(|block| Some(time_report(block, name)?.version.clone())));
     let time = time(plan, measured, name);
+    let collections = collections(measured, name);
     let cell = plan.heaps.iter().find(|heap| heap.name == name);
     let without_huge_pages = cell.and_then(|heap| heap.without_huge_pages.clone());
-    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, failures, without_huge_pages }
+    HeapResult { heap: name.into(), version: version.unwrap_or_default(), space, time, collections, failures, without_huge_pages }
+}
+
+/// The collections of a heap's space cell, or of its first time block; each with the median of its pauses over the blocks
+/// that collected as often.
+fn collections(measured: &Measured, name: &str) -> Vec<Collection> {
+    let timed: Vec<&[Collection]> = measured.blocks.iter().filter_map(|block| Some(&time_report(block, name)?.collections[..])).collect();
+    let cells = measured.space.iter().find(|cells| cells.heap == name);
+    let of_space = cells.and_then(|cells| cells.reports.first()).map(|report| &report.collections[..]);
+    let mut collections = of_space.filter(|rows| !rows.is_empty()).or(timed.first().copied()).unwrap_or_default().to_vec();
+    let alike: Vec<&&[Collection]> = timed.iter().filter(|rows| rows.len() == collections.len()).collect();
+    for (nth, collection) in collections.iter_mut().enumerate() {
+        let pauses: Vec<f64> = alike.iter().filter_map(|rows| rows[nth].pause_ns).map(|pause| pause as f64).collect();
+        collection.pause_ns = median(&pauses).map(|pause| pause as u64);
+    }
+    collections
 }
 
 fn time_report<'a>(block: &'a Block, heap: &str) -> Option<&'a TimeReport> {

@@ -1,33 +1,57 @@
-//! Every cell as a row of a Parquet file, for DuckDB, pandas, Polars: the raw figures, from which everything in
-//! [`crate::results`] can be computed again.
+//! Every cell, and every collection of the heaps that collect, as a row of a Parquet file, for DuckDB, pandas, Polars: the
+//! raw figures, from which everything in [`crate::results`] can be computed again.
 
+use crate::results::{HeapResult, Results};
 use crate::run::{ExperimentError, Measured, write_whole};
+use heaplab_heap::SpaceState;
 use heaplab_replay::CellReport;
-use parquet::basic::Compression;
-use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
-use parquet::errors::ParquetError;
-use parquet::file::properties::WriterProperties;
-use parquet::file::writer::SerializedFileWriter;
-use parquet::schema::parser::parse_message_type;
+use heaplab_trace::parquet::schema::{Column, Encoding::*, Kind::*};
+use heaplab_trace::parquet::table::{self, Value};
 use std::path::Path;
-use std::sync::Arc;
 
-const SCHEMA: &str = "message cells {
-    required binary heap (UTF8);
-    required binary kind (UTF8);
-    required int64 block;
-    optional int64 passes;
-    optional int64 passes_ns;
-    optional int64 first_pass_ns;
-    optional int64 cpu_ns;
-    optional int64 minor_faults;
-    optional int64 baseline_bytes;
-    optional int64 peak_anonymous_bytes;
-    optional int64 end_anonymous_bytes;
-    optional int64 trimmed_bytes;
-    optional int64 peak_committed_bytes;
-    optional binary failure (UTF8);
-}";
+const CELLS: [Column; 14] = [
+    Column::required("heap", Text, Dictionary),
+    Column::required("kind", Text, Dictionary),
+    Column::required("block", I64, Delta),
+    Column::optional("passes", I64, Delta),
+    Column::optional("passes_ns", I64, Delta),
+    Column::optional("first_pass_ns", I64, Delta),
+    Column::optional("cpu_ns", I64, Delta),
+    Column::optional("minor_faults", I64, Delta),
+    Column::optional("baseline_bytes", I64, Delta),
+    Column::optional("peak_anonymous_bytes", I64, Delta),
+    Column::optional("end_anonymous_bytes", I64, Delta),
+    Column::optional("trimmed_bytes", I64, Delta),
+    Column::optional("peak_committed_bytes", I64, Delta),
+    Column::optional("failure", Text, Dictionary),
+];
+
+const COLLECTIONS: [Column; 24] = [
+    Column::required("heap", Text, Dictionary),
+    Column::required("number", I64, Delta),
+    Column::required("kind", Text, Dictionary),
+    Column::required("cause", Text, Dictionary),
+    Column::required("births", I64, Delta),
+    Column::required("born_bytes", I64, Delta),
+    Column::required("before_used_bytes", I64, Delta),
+    Column::required("before_available_bytes", I64, Delta),
+    Column::required("before_committed_bytes", I64, Delta),
+    Column::required("before_waste_bytes", I64, Delta),
+    Column::required("after_used_bytes", I64, Delta),
+    Column::required("after_available_bytes", I64, Delta),
+    Column::required("after_committed_bytes", I64, Delta),
+    Column::required("after_waste_bytes", I64, Delta),
+    Column::required("marked_objects", I64, Delta),
+    Column::required("marked_bytes", I64, Delta),
+    Column::required("swept_objects", I64, Delta),
+    Column::required("swept_bytes", I64, Delta),
+    Column::required("moved_objects", I64, Delta),
+    Column::required("moved_bytes", I64, Delta),
+    Column::required("promoted_objects", I64, Delta),
+    Column::required("promoted_bytes", I64, Delta),
+    Column::optional("pause_ns", I64, Delta),
+    Column::required("spaces", Text, Dictionary),
+];
 
 #[derive(Default)]
 struct Row {
@@ -88,50 +112,64 @@ fn rows(measured: &Measured) -> Vec<Row> {
 }
 
 /// Writes every cell of `measured` to a Parquet file at `path`, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
 pub fn write(measured: &Measured, path: &Path) -> Result<(), ExperimentError> {
-    let failed = |error: ParquetError| ExperimentError::io(path, "write")(std::io::Error::other(error));
-    let bytes = encode(&rows(measured)).map_err(failed)?;
-    write_whole(path, &bytes)
+    whole(path, encode(&rows(measured)))
 }
 
-fn encode(rows: &[Row]) -> Result<Vec<u8>, ParquetError> {
-    let properties = WriterProperties::builder().set_compression(Compression::ZSTD(Default::default())).build();
-    let mut bytes = Vec::new();
-    let mut file = SerializedFileWriter::new(&mut bytes, Arc::new(parse_message_type(SCHEMA)?), Arc::new(properties))?;
-    let mut group = file.next_row_group()?;
-    let mut column = 0;
-    while let Some(mut writer) = group.next_column()? {
-        let text = |value: &str| ByteArray::from(value.as_bytes().to_vec());
+/// Writes every collection of the heaps that collect to a Parquet file at `path`, whole or not at all.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn write_collections(results: &Results, path: &Path) -> Result<(), ExperimentError> {
+    whole(path, encode_collections(&results.heaps))
+}
+
+fn whole(path: &Path, encoded: std::io::Result<Vec<u8>>) -> Result<(), ExperimentError> {
+    write_whole(path, &encoded.map_err(ExperimentError::io(path, "write"))?)
+}
+
+fn encode(rows: &[Row]) -> std::io::Result<Vec<u8>> {
+    table::write(Vec::new(), &CELLS, rows.len(), |row, column| match column {
+        0 => Value::from(&rows[row].heap),
+        1 => Value::from(rows[row].kind),
+        2 => Value::from(rows[row].block as u64),
+        13 => Value::from(rows[row].failure.as_ref()),
+        number => Value::from(rows[row].numbers[number - 3]),
+    })
+}
+
+fn encode_collections(heaps: &[HeapResult]) -> std::io::Result<Vec<u8>> {
+    let of_heap = |heap: &'_ HeapResult| heap.collections.len();
+    let rows: Vec<(&HeapResult, usize)> = heaps.iter().flat_map(|heap| (0..of_heap(heap)).map(move |nth| (heap, nth))).collect();
+    let state = |state: &SpaceState| [state.used_bytes, state.available_bytes, state.committed_bytes, state.waste_bytes];
+    table::write(Vec::new(), &COLLECTIONS, rows.len(), |row, column| {
+        let (heap, nth) = rows[row];
+        let collection = &heap.collections[nth];
+        let work = &collection.work;
         match column {
-            0 => {
-                let values: Vec<ByteArray> = rows.iter().map(|row| text(&row.heap)).collect();
-                writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-            }
-            1 => {
-                let values: Vec<ByteArray> = rows.iter().map(|row| text(row.kind)).collect();
-                writer.typed::<ByteArrayType>().write_batch(&values, None, None)?;
-            }
-            2 => {
-                let values: Vec<i64> = rows.iter().map(|row| row.block).collect();
-                writer.typed::<Int64Type>().write_batch(&values, None, None)?;
-            }
-            13 => {
-                let values: Vec<ByteArray> = rows.iter().filter_map(|row| row.failure.as_deref().map(text)).collect();
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(row.failure.is_some())).collect();
-                writer.typed::<ByteArrayType>().write_batch(&values, Some(&present), None)?;
-            }
-            number => {
-                let values: Vec<i64> = rows.iter().filter_map(|row| row.numbers[number - 3]).map(|value| value as i64).collect();
-                let present: Vec<i16> = rows.iter().map(|row| i16::from(row.numbers[number - 3].is_some())).collect();
-                writer.typed::<Int64Type>().write_batch(&values, Some(&present), None)?;
-            }
+            0 => Value::from(&heap.heap),
+            1 => Value::from(nth as u64),
+            2 => Value::from(collection.kind.as_ref()),
+            3 => Value::from(collection.cause.as_ref()),
+            4 => Value::from(collection.births),
+            5 => Value::from(collection.born_bytes),
+            6..=9 => Value::from(state(&collection.before)[column - 6]),
+            10..=13 => Value::from(state(&collection.after)[column - 10]),
+            14 => Value::from(work.marked_objects),
+            15 => Value::from(work.marked_bytes),
+            16 => Value::from(work.swept_objects),
+            17 => Value::from(work.swept_bytes),
+            18 => Value::from(work.moved_objects),
+            19 => Value::from(work.moved_bytes),
+            20 => Value::from(work.promoted_objects),
+            21 => Value::from(work.promoted_bytes),
+            22 => Value::from(collection.pause_ns),
+            _ => Value::from(serde_json::to_string(&collection.spaces).unwrap_or_default()),
         }
-        writer.close()?;
-        column += 1;
-    }
-    group.close()?;
-    file.close()?;
-    Ok(bytes)
+    })
 }
 
 #[cfg(test)]
@@ -155,5 +193,19 @@ mod tests {
             rows[0]
         );
         assert!(rows[1].contains("kind: \"failed\"") && rows[1].contains("SIGSEGV"), "{}", rows[1]);
+    }
+
+    #[test]
+    fn every_collection_is_a_row() {
+        let after = SpaceState { used_bytes: 10, available_bytes: 20, committed_bytes: 40, waste_bytes: 3 };
+        let collection = heaplab_heap::Collection { kind: "mark-sweep".into(), births: 7, after, pause_ns: Some(5), ..Default::default() };
+        let heap = HeapResult { heap: "v8:many".into(), collections: vec![collection], ..HeapResult::default() };
+        let bytes = encode_collections(&[HeapResult::default(), heap]).unwrap();
+        let reader = SerializedFileReader::new(Bytes::from(bytes)).unwrap();
+        let rows: Vec<String> = reader.get_row_iter(None).unwrap().map(|row| row.unwrap().to_string()).collect();
+        assert_eq!(rows.len(), 1);
+        for field in ["heap: \"v8:many\"", "births: 7", "after_committed_bytes: 40", "after_waste_bytes: 3", "pause_ns: 5"] {
+            assert!(rows[0].contains(field), "{field} in {}", rows[0]);
+        }
     }
 }

@@ -9,7 +9,7 @@ use crate::pages::{Pages, Zeroable};
 use crate::system::Anonymous;
 use crate::threads::Threaded;
 use crate::{Touch, system};
-use heaplab_heap::{Allocating, Verified};
+use heaplab_heap::{Allocating, Collection, Verified};
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -114,6 +114,9 @@ pub struct SpaceReport {
     pub samples: Vec<SpaceSample>,
     /// Anonymous resident bytes after the heap gave back what it could; `None`: it cannot be asked to.
     pub trimmed_bytes: Option<u64>,
+    /// Every collection of a heap that collects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<Collection>,
 }
 
 /// Space at one checkpoint.
@@ -141,6 +144,9 @@ pub struct TimeReport {
     pub cpu_ns: u64,
     /// Page faults served without I/O during the passes.
     pub minor_faults: u64,
+    /// Every collection of the first pass, with its pause, of a heap that collects.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub collections: Vec<Collection>,
 }
 
 /// Serves `request` with a heap that one thread uses. `version` is asked for after the measurement, because a text takes
@@ -244,7 +250,7 @@ fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Resu
     let trimmed_bytes = if runs.heap().trim() { Some(anonymous()?.bytes) } else { None };
     let samples = samples.iter().map(|raw| SpaceSample::from(*raw)).collect();
     let (version, Anonymous { bytes: baseline_bytes, huge_bytes: baseline_huge_bytes }) = (String::new(), baseline);
-    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes }))
+    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes, collections: Vec::new() }))
 }
 
 fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, ReplayError> {
@@ -257,7 +263,7 @@ fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, Repla
         runs.rewind();
     }
     let (cpu_ns, minor_faults) = (system::cpu_ns() - cpu, system::minor_faults() - faults);
-    Ok(CellReport::Time(TimeReport { version: String::new(), passes_ns: passes.to_vec(), cpu_ns, minor_faults }))
+    Ok(CellReport::Time(TimeReport { version: String::new(), passes_ns: passes.to_vec(), cpu_ns, minor_faults, collections: Vec::new() }))
 }
 
 fn verify<H: Allocating>(heap: H, version: impl FnOnce() -> String, program: &Program) -> CellReport {
@@ -286,7 +292,7 @@ const CANARY_STEPS: u32 = 8_000_000;
 const CANARY_ENTRIES: usize = 1 << 17;
 
 /// A fixed walk through a fixed table, arithmetic and dependent loads.
-fn canary() -> CellReport {
+pub(crate) fn canary() -> CellReport {
     let mut table = match Pages::<u64>::zeroed(CANARY_ENTRIES) {
         Ok(table) => table,
         Err(error) => return CellReport::Failed { reason: ReplayError::from(error).to_string() },

@@ -66,6 +66,14 @@ pub enum ReplayError {
         /// What is wrong with it.
         found: &'static str,
     },
+    /// A heap that collects has no room, though it collected.
+    #[error("{error} (word {word} of the program)")]
+    OutOfMemory {
+        /// Word of the instruction.
+        word: usize,
+        /// The heap's own words.
+        error: String,
+    },
     /// The driver's own memory could not be had.
     #[error("no memory for the driver's tables: {0}")]
     Memory(String),

@@ -5,14 +5,17 @@
 //! ([`pages`]), touched before the first measurement.
 //!
 //! - [`driver`]: the loop: decode, call the heap, keep the block in its slot.
+//! - [`collected`]: the loop for heaps that collect; [`slots`]: their objects.
 //! - [`touch`]: which blocks are written, which decides what becomes resident.
 //! - [`threads`]: one OS thread a recorded thread, cross-thread frees in order.
 //! - [`cell`]: one measurement of one heap: space over time, or time, or every block verified.
 //! - [`system`]: what the kernel says of this process: anonymous memory, CPU time, page faults.
 
 pub mod cell;
+pub mod collected;
 pub mod driver;
 pub mod pages;
+pub mod slots;
 pub mod system;
 pub mod threads;
 pub mod touch;

@@ -68,7 +68,7 @@ pub struct Args {
     /// Run only blocks I, I + N, I + 2 N, ... (with --results)
     #[arg(long, value_name = "I/N", value_parser = shard, requires = "results")]
     shard: Option<(u32, u32)>,
-    /// Keep blocks here, one file each, and results.json and cells.parquet; existing blocks are not run again
+    /// Keep blocks here, one file each, and results.json, cells.parquet and, of heaps that collect, collections.parquet; existing blocks are not run again
     #[arg(long, value_name = "DIR")]
     results: Option<PathBuf>,
     /// Seed of the cells' order and the bootstrap
@@ -155,6 +155,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if let Some(folder) = &args.results {
         heaplab_experiment::run::write_json(&folder.join("results.json"), &results)?;
         table::write(&measured, &folder.join("cells.parquet"))?;
+        if results.heaps.iter().any(|heap| !heap.collections.is_empty()) {
+            table::write_collections(&results, &folder.join("collections.parquet"))?;
+        }
     }
     // A machine gets what it asked for; a person, and the page, what is known.
     let missing = if args.space { Some(Measure::Time) } else { args.time.then_some(Measure::Space) };

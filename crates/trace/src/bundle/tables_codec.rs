@@ -2,9 +2,10 @@
 //!
 //! References between tables are checked here: a parent is a smaller row, everything else exists.
 
-use super::tables_file::{Rows, Value, write};
+use super::tables_file::{Rows, write};
 use crate::TraceError;
 use crate::parquet::schema::{Column, Encoding::*, Kind::*};
+use crate::parquet::table::Value;
 use crate::tables::{Arena, Began, ChunkEvent, ChunkOp, Ended, Frame, Mark, Module, Process, Sample, StackNode, Tables, Thread};
 use std::path::Path;
 

@@ -3,11 +3,9 @@
 //! One list of columns a table, used in both directions, so that what is written is what is read.
 
 use crate::TraceError;
-use crate::parquet::PAGE_ROWS;
-use crate::parquet::encode::Present;
 use crate::parquet::read::{ColumnReader, FileReader, Stretch};
-use crate::parquet::schema::{Column, Kind};
-use crate::parquet::write::FileWriter;
+use crate::parquet::schema::Column;
+use crate::parquet::table::{self, Value};
 use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -20,83 +18,10 @@ const ROWS_LIMIT: u64 = 64 << 20;
 const ROWS_OF_ANY_FILE: u64 = 64 << 10;
 const ROWS_OF_A_BYTE: u64 = 1024;
 
-/// One value of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Value<'a> {
-    /// Nothing.
-    Null,
-    /// A number or a row of another table.
-    Number(u64),
-    /// A text.
-    Text(std::borrow::Cow<'a, str>),
-}
-
-impl From<u64> for Value<'_> {
-    fn from(value: u64) -> Self {
-        Value::Number(value)
-    }
-}
-
-impl From<u32> for Value<'_> {
-    fn from(value: u32) -> Self {
-        Value::Number(value.into())
-    }
-}
-
-impl<'a> From<&'a str> for Value<'a> {
-    fn from(value: &'a str) -> Self {
-        Value::Text(value.into())
-    }
-}
-
-impl From<String> for Value<'_> {
-    fn from(value: String) -> Self {
-        Value::Text(value.into())
-    }
-}
-
-impl<'a> From<&'a String> for Value<'a> {
-    fn from(value: &'a String) -> Self {
-        Value::Text(value.as_str().into())
-    }
-}
-
-impl<'a, T: Into<Value<'a>>> From<Option<T>> for Value<'a> {
-    fn from(value: Option<T>) -> Self {
-        value.map_or(Value::Null, Into::into)
-    }
-}
-
 /// Writes a table: `value(row, column)` gives each value. The file is synced.
 pub fn write<'a>(path: &Path, columns: &[Column], rows: usize, value: impl Fn(usize, usize) -> Value<'a>) -> Result<(), TraceError> {
     let inner = || {
-        let mut file = FileWriter::new(BufWriter::new(File::create_new(path)?), columns)?;
-        let mut from = 0;
-        while from < rows {
-            let page = (rows - from).min(PAGE_ROWS / 16);
-            file.page(page, |index, writer, squeeze| {
-                let values = (from..from + page).map(|row| value(row, index));
-                if columns[index].kind == Kind::Text {
-                    let texts: Vec<Value> = values.collect();
-                    return writer
-                        .texts(texts.iter().map(|value| if let Value::Text(text) = value { Some(&**text) } else { None }), squeeze);
-                }
-                let (mut numbers, mut present, mut bits) = (Vec::new(), Vec::new(), Vec::new());
-                for value in values {
-                    present.push(matches!(value, Value::Number(_)));
-                    numbers.extend(if let Value::Number(number) = value { Some(number) } else { None });
-                }
-                crate::parquet::encode::bits(present.into_iter(), &mut bits);
-                let present = match numbers.len() {
-                    0 => Present::None,
-                    length if length == page => Present::All,
-                    _ => Present::Bits(&bits),
-                };
-                writer.integers(&numbers, present, page, squeeze)
-            })?;
-            from += page;
-        }
-        let (out, _) = file.finish(&[])?;
+        let out = table::write(BufWriter::new(File::create_new(path)?), columns, rows, value)?;
         out.into_inner().map_err(|error| error.into_error())
     };
     inner().map_err(TraceError::io(path, "write"))?.sync_all().map_err(TraceError::io(path, "write"))

@@ -11,13 +11,14 @@
 //! 6 % less than with minimal widths) and packing costs nothing. The reader takes any width.
 //!
 //! - [`schema`]: columns as data. [`footer`]: the file's table of contents. [`thrift`]: the protocol both use.
-//! - [`encode`], [`mod@write`]: values to pages, pages to a file. [`decode`], [`read`]: the way back.
+//! - [`table`]: any table of rows as a file. [`encode`], [`mod@write`]: values to pages, pages to a file. [`decode`], [`read`]: the way back.
 
 pub mod decode;
 pub mod encode;
 pub mod footer;
 pub mod read;
 pub mod schema;
+pub mod table;
 pub mod thrift;
 pub mod write;
 

@@ -1,0 +1,258 @@
+//! The loop for heaps that collect: births and deaths go to the driver's slots, the heap finds out by itself.
+//!
+//! A free of the workload only empties its slot. A reallocation is a birth in the same slot: the content is copied and
+//! the old object dies, as in a language whose arrays do not grow in place. Arenas are no more than the objects in them.
+//!
+//! Any program is safe to run, a damaged one too: slots and fields are checked, and the heap only learns of objects that it
+//! returned itself.
+
+use crate::cell::{CellKind, CellReport, CellRequest, SpaceReport, TimeReport, canary};
+use crate::driver::ReplayError;
+use crate::slots::Slots;
+use crate::touch::{Touch, touch};
+use crate::{SpaceSample, system};
+use heaplab_heap::witness::{Objects, Witness, check_after_full};
+use heaplab_heap::{Ask, Birth, Collected, Collection, Origin, Request, Violation};
+use heaplab_trace::program::{Managed, Program, Step, decode};
+use std::ptr::NonNull;
+
+/// The most fields that an object of a program may have: a damaged program names any number.
+const FIELDS_MAX: u32 = 1 << 20;
+
+/// Serves `request` with a heap that collects.
+pub fn run<H: Collected>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
+    if request.threads {
+        let reason = format!("{} collects for one thread; replay it in recorded order (without --threads)", request.heap);
+        return CellReport::Failed { reason };
+    }
+    let report = match request.kind {
+        CellKind::Space => Slots::new(program.facts().slots).and_then(|slots| space(Driver::new(program, heap, slots), request)),
+        CellKind::Time => Slots::new(program.facts().slots).and_then(|slots| time(Driver::new(program, heap, slots), request)),
+        CellKind::Verify => verify(Driver::new(program, heap, Witness::new(program.facts().slots))),
+        CellKind::Canary => return canary(),
+    };
+    report.unwrap_or_else(|error| CellReport::Failed { reason: error.to_string() })
+}
+
+/// Runs one program on one collected heap, in recorded order on this thread.
+pub struct Driver<'a, H, W> {
+    program: &'a Program,
+    heap: H,
+    world: W,
+    at: usize,
+    /// The next birth is one in the old generation.
+    next_old: bool,
+}
+
+impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
+    /// A driver at the beginning of `program`.
+    pub fn new(program: &'a Program, heap: H, world: W) -> Self {
+        Driver { program, heap, world, at: 0, next_old: false }
+    }
+
+    /// The heap.
+    pub fn heap(&mut self) -> &mut H {
+        &mut self.heap
+    }
+
+    /// The workload's objects.
+    pub fn world(&self) -> &W {
+        &self.world
+    }
+
+    /// Runs the instructions before word `end`.
+    ///
+    /// # Errors
+    /// The program is damaged, or the heap is out of memory.
+    pub fn run_to(&mut self, end: usize, policy: Touch) -> Result<(), ReplayError> {
+        match policy {
+            Touch::All => self.run_touching::<{ Touch::ALL }>(end),
+            Touch::Known => self.run_touching::<{ Touch::KNOWN }>(end),
+            Touch::None => self.run_touching::<{ Touch::NONE }>(end),
+        }
+    }
+
+    fn run_touching<const POLICY: u8>(&mut self, end: usize) -> Result<(), ReplayError> {
+        let words = self.program.words();
+        while self.at < end {
+            let word = self.at;
+            let Some(step) = decode(words, &mut self.at)? else { return Ok(()) };
+            match step {
+                Step::Allocate { slot, size, align_log2, zeroed, .. } => {
+                    if slot >= self.world.slots() || self.world.object(slot).is_some() {
+                        let found = if slot < self.world.slots() { "taken already" } else { OUTSIDE };
+                        return Err(ReplayError::Slot { word, slot, found });
+                    }
+                    let request = Request { zeroed, align: 1 << align_log2, ..Request::of(size as usize) };
+                    self.birth::<POLICY>(slot, request, None, word)?;
+                }
+                Step::Reallocate { slot, size, align_log2, .. } => {
+                    let before = self.held(slot, word)?.1;
+                    let request = Request { align: 1 << align_log2, ..Request::of(size as usize) };
+                    self.birth::<POLICY>(slot, request, Some(before), word)?;
+                }
+                Step::Free { slot } => self.death(slot, word)?,
+                Step::RegionDeath { first, members, .. } => {
+                    for slot in &words[first..first + members] {
+                        self.death(*slot, word)?;
+                    }
+                }
+                Step::Managed(managed) => self.managed(managed, word)?,
+                Step::UsableSize { .. } | Step::Thread { .. } | Step::RegionBirth { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The object in `slot`: where it lies, and its bytes.
+    #[inline(always)]
+    fn held(&self, slot: u32, word: usize) -> Result<(NonNull<u8>, usize), ReplayError> {
+        let held = self.world.object(slot).map(|object| (object.address, object.size));
+        held.ok_or(ReplayError::Slot { word, slot, found: "empty" })
+    }
+
+    /// An object is born in `slot`, with the content of the object that it replaces, of `before` bytes.
+    #[inline(always)]
+    fn birth<const POLICY: u8>(&mut self, slot: u32, request: Request, before: Option<usize>, word: usize) -> Result<(), ReplayError> {
+        let old = std::mem::take(&mut self.next_old);
+        let birth = Birth { slot, size: request.size, align: request.align, origin: Origin::Generated, old };
+        let born = self.heap.allocate(birth, &mut self.world);
+        let born = born.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })?;
+        // The old object may have moved while the heap made room.
+        let replaced = self.world.object(slot).map(|object| object.address);
+        if let (Some(bytes), Some(replaced)) = (before, replaced) {
+            // SAFETY: both objects are live and hold at least this many bytes, and two objects share none.
+            unsafe { born.copy_from_nonoverlapping(replaced, bytes.min(request.size)) };
+        }
+        self.world.born(slot, born, request.size);
+        self.heap.stored(slot, replaced, Some(born));
+        // SAFETY: the heap has just given this object for this request.
+        unsafe { touch::<POLICY>(born, request) };
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn death(&mut self, slot: u32, word: usize) -> Result<(), ReplayError> {
+        let (address, _) = self.held(slot, word)?;
+        self.world.died(slot);
+        self.heap.stored(slot, Some(address), None);
+        Ok(())
+    }
+
+    #[cold]
+    fn managed(&mut self, managed: Managed, word: usize) -> Result<(), ReplayError> {
+        match managed {
+            Managed::Collect => self.collect(Ask::Full, word)?,
+            Managed::CollectYoung => self.collect(Ask::Minor, word)?,
+            Managed::Trim => {
+                self.heap.trim();
+            }
+            Managed::NextOld => self.next_old = true,
+            // When to promote is what the heaps under test decide.
+            Managed::Promote { .. } => {}
+            Managed::Release { slot } => {
+                self.held(slot, word)?;
+                self.world.released(slot);
+            }
+            Managed::Reference { from, field, to } => {
+                // An object that the program let go of may have been reclaimed by this heap and not by the recorded one.
+                let known = self.world.object(from).is_some() && to.is_none_or(|to| self.world.object(to).is_some());
+                if field >= FIELDS_MAX {
+                    return Err(ReplayError::Slot { word, slot: from, found: "given a field beyond the millionth" });
+                }
+                if known {
+                    self.world.referred(from, field, to);
+                    to.into_iter().for_each(|to| self.heap.linked(from, to));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn collect(&mut self, ask: Ask, word: usize) -> Result<(), ReplayError> {
+        let done = self.heap.collect(ask, &mut self.world);
+        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
+    }
+
+    /// Everything dies, and the driver is at the beginning again. What the heap collects here is no part of a pass.
+    fn rewind(&mut self) -> Result<(), ReplayError> {
+        for slot in 0..self.world.slots() {
+            if let Some(object) = self.world.object(slot) {
+                self.world.died(slot);
+                self.heap.stored(slot, Some(object.address), None);
+            }
+        }
+        (self.at, self.next_old) = (0, false);
+        self.collect(Ask::Full, 0)
+    }
+}
+
+const OUTSIDE: &str = "outside of the table";
+
+fn space<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) -> Result<CellReport, ReplayError> {
+    let anonymous = || system::anonymous().ok_or_else(|| ReplayError::Memory("/proc/self tells no anonymous memory".into()));
+    let checkpoints = driver.program.checkpoints();
+    let mut samples = Vec::with_capacity(checkpoints.len());
+    anonymous()?;
+    let baseline = anonymous()?;
+    for checkpoint in checkpoints {
+        driver.run_to(checkpoint.word as usize, request.touch)?;
+        let (now, footprint) = (anonymous()?, driver.heap.footprint());
+        let (committed_bytes, active_bytes) = (footprint.committed_bytes, footprint.active_bytes);
+        samples.push(SpaceSample { anonymous_bytes: now.bytes, huge_bytes: now.huge_bytes, committed_bytes, active_bytes });
+    }
+    driver.run_to(usize::MAX, request.touch)?;
+    let collections = driver.heap.collections().to_vec();
+    let trimmed_bytes = if driver.heap.trim() { Some(anonymous()?.bytes) } else { None };
+    let (baseline_bytes, baseline_huge_bytes) = (baseline.bytes, baseline.huge_bytes);
+    let version = driver.heap.version();
+    Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes, collections }))
+}
+
+/// Each pass begins on a heap that has collected everything; the collections told are those of the first.
+fn time<H: Collected>(mut driver: Driver<'_, H, Slots>, request: &CellRequest) -> Result<CellReport, ReplayError> {
+    let mut passes_ns = Vec::with_capacity(request.passes as usize);
+    let mut collections: Option<Vec<Collection>> = None;
+    driver.heap.measure_pauses();
+    let (cpu, faults) = (system::cpu_ns(), system::minor_faults());
+    for _ in 0..request.passes {
+        let begin = system::cpu_ns();
+        driver.run_to(usize::MAX, request.touch)?;
+        passes_ns.push(system::cpu_ns() - begin);
+        collections.get_or_insert_with(|| driver.heap.collections().to_vec());
+        driver.rewind()?;
+    }
+    let (cpu_ns, minor_faults) = (system::cpu_ns() - cpu, system::minor_faults() - faults);
+    let version = driver.heap.version();
+    Ok(CellReport::Time(TimeReport { version, passes_ns, cpu_ns, minor_faults, collections: collections.unwrap_or_default() }))
+}
+
+fn verify<H: Collected>(mut driver: Driver<'_, H, Witness>) -> Result<CellReport, ReplayError> {
+    let failed = |violation: Violation| Ok(CellReport::Failed { reason: violation.to_string() });
+    let mut settled = 0;
+    let words = driver.program.words().len();
+    while driver.at < words {
+        // The driver's own stores would look like damage to the witness, which fills objects itself.
+        driver.run_to(driver.at + 1, Touch::None)?;
+        let collections = driver.heap.collections().len();
+        if collections > settled {
+            settled = collections;
+            driver.world.settle();
+            if let Err(error) = driver.heap.check_deep() {
+                return failed(error.into());
+            }
+        }
+        if let Some(violation) = driver.world.violation() {
+            return failed(violation.clone());
+        }
+    }
+    driver.collect(Ask::Full, words)?;
+    driver.world.settle();
+    if let Some(violation) = driver.world.violation() {
+        return failed(violation.clone());
+    }
+    match check_after_full(&driver.heap, &driver.world) {
+        Ok(()) => Ok(CellReport::Verified { version: driver.heap.version() }),
+        Err(violation) => failed(violation),
+    }
+}
