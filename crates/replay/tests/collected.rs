@@ -115,7 +115,7 @@ fn a_full_heap_and_a_damaged_program_are_errors() {
         (&[1_u32, 8, 1, 8][..], "taken already"),
         (&[0], "empty"),
         (&[3, 8], "empty"),
-        (&[9, 8, 0x86, 1, 3], "empty"),
+        (&[9, 8, 0x56, 1, 3], "empty"),
         (&[5 << 6 | 3 << 3 | 6, 0], "empty"),
     ] {
         let program = forged(words);
