@@ -1,5 +1,7 @@
 //! The results as a person reads them: a table, the verdict, what limits it.
 
+mod collections;
+
 use crate::terminal::paragraph;
 use comfy_table::{CellAlignment, ContentArrangement, Table, presets};
 use heaplab_experiment::results::{Estimate, HeapResult, Measure, Results, Space, Touch};
@@ -10,6 +12,9 @@ use heaplab_findings::words::{bytes, plural as plural_of};
 pub fn results(results: &Results, columns: usize) -> String {
     let mut out = wrapped(&heading(results), "", columns);
     for table in [space_table(results, columns), time_table(results, columns)].into_iter().flatten() {
+        out += &format!("\n{table}\n");
+    }
+    for table in collections::tables(&results.heaps, columns) {
         out += &format!("\n{table}\n");
     }
     out.push('\n');
