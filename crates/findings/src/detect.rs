@@ -29,6 +29,9 @@ pub struct Detectors {
 impl Detectors {
     /// Begins with nothing seen.
     pub fn new(options: Options) -> Detectors {
+        // What a sanitizer says of its own blocks tells nothing of the allocator that the program runs on without the sanitizer.
+        let unasked = options.recorded_under_sanitizer().then_some(Basis::Table(Allocator::Glibc));
+        let options = Options { basis: options.basis.or(unasked), ..options };
         Detectors {
             pairs: Pairs::new(&options),
             growths: Growths::new(&options),
@@ -43,6 +46,13 @@ impl Detectors {
     pub fn finish(self, tables: &Tables, profile: &Profile) -> Findings {
         let options = &self.options;
         let mut limits = Vec::new();
+        if options.recorded_under_sanitizer() {
+            let basis = options.basis.unwrap_or(Basis::Measured).title();
+            limits.push(format!(
+                "Recorded under {}, which reports usable sizes equal to requests and pads every block: slop is judged by {basis}, and resident memory includes the sanitizer's. Record a build without the sanitizer.",
+                options.recorded_under
+            ));
+        }
         if self.pairs.overflowed > 0 {
             limits.push(format!(
                 "More than {} pairs of stack and size: {} suspicious requests were counted without their stack.",

@@ -53,6 +53,13 @@ pub struct Options {
     pub pair_limit: usize,
 }
 
+impl Options {
+    /// Whether the program ran on a sanitizer's allocator: AddressSanitizer's and its siblings', as the recorder names them.
+    pub fn recorded_under_sanitizer(&self) -> bool {
+        self.recorded_under.split(' ').next().is_some_and(|name| name.ends_with("Sanitizer"))
+    }
+}
+
 impl Default for Options {
     fn default() -> Self {
         Options {

@@ -18,6 +18,17 @@ const EXECUTABLE_BYTES_MAX: u64 = 1 << 30;
 /// Interpreters of interpreters that the kernel follows.
 const SCRIPT_DEPTH_MAX: u32 = 5;
 
+/// What AddressSanitizer must be told, or else it ends a program into which something is preloaded.
+pub const ASAN_ALLOWS: &str = "verify_asan_link_order=0";
+/// A function that each sanitizer's runtime calls at its start, and the sanitizer's name.
+const SANITIZERS: [(&[u8], &str); 5] = [
+    (b"__asan_init", "AddressSanitizer"),
+    (b"__hwasan_init", "HWAddressSanitizer"),
+    (b"__tsan_init", "ThreadSanitizer"),
+    (b"__msan_init", "MemorySanitizer"),
+    (b"__lsan_do_leak_check", "LeakSanitizer"),
+];
+
 /// Why requests of a program cannot be seen.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Obstacle {
@@ -28,6 +39,11 @@ pub enum Obstacle {
         /// Libraries use it too (it is in the dynamic symbol table); otherwise only the executable does.
         exported: bool,
     },
+    /// The executable contains a sanitizer's runtime, whose `malloc` is found before any preloaded one. The name is the sanitizer's.
+    Sanitizer(&'static str),
+    /// It loads AddressSanitizer's runtime as a library and defines default options for the runtime, so that the recorder's
+    /// (`preload/sanitizer.c`) are not found: the runtime would end the program, because the recorder stands before it.
+    OwnAsanOptions,
     /// A 32-bit program; the recorder is 64-bit.
     ThirtyTwoBit,
     /// Built for another processor.
@@ -63,6 +79,17 @@ impl Obstacle {
     }
 }
 
+impl Obstacle {
+    /// Whether the program can be recorded once `ASAN_OPTIONS` has [`ASAN_ALLOWS`] in it.
+    pub fn ends_with_asan_options(&self) -> bool {
+        match self {
+            Obstacle::OwnAsanOptions => true,
+            Obstacle::Interpreter(_, inner) => inner.ends_with_asan_options(),
+            _ => false,
+        }
+    }
+}
+
 impl std::fmt::Display for Obstacle {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
@@ -74,6 +101,14 @@ impl std::fmt::Display for Obstacle {
             Obstacle::OwnMalloc { exported: false } => {
                 write!(f, "contains a malloc of its own: what the executable asks for itself is not seen, only what its libraries ask for")
             }
+            Obstacle::Sanitizer(name) => write!(
+                f,
+                "contains {name}, whose malloc is found before any preloaded one (build it without the sanitizer to record it, or with gcc's or clang's -shared-libasan)"
+            ),
+            Obstacle::OwnAsanOptions => write!(
+                f,
+                "is built with AddressSanitizer and defines __asan_default_options, with which AddressSanitizer ends it for being recorded (set ASAN_OPTIONS={ASAN_ALLOWS} to record it)"
+            ),
             Obstacle::ThirtyTwoBit => write!(f, "is a 32-bit program; the recorder is 64-bit"),
             Obstacle::OtherArchitecture(name) => write!(f, "is built for another processor ({name})"),
             Obstacle::Musl(path) => write!(f, "uses musl's dynamic linker ({}); the recorder needs glibc's", path.display()),
@@ -175,11 +210,24 @@ pub fn elf_obstacle(bytes: &[u8]) -> Option<Obstacle> {
     if interpreter.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl")) {
         return Some(Obstacle::Musl(interpreter));
     }
-    let defines = |symbol: object::Symbol<'_, '_>| symbol.is_definition() && symbol.name_bytes() == Ok(b"malloc");
+    let defines = |symbol: object::Symbol<'_, '_>| is_definition_of(&symbol, b"malloc");
+    let asks_asan = || file.dynamic_symbols().any(|symbol| symbol.is_undefined() && symbol.name_bytes() == Ok(b"__asan_init"));
+    if file.dynamic_symbols().any(|symbol| is_definition_of(&symbol, b"__asan_default_options")) && asks_asan() {
+        return Some(Obstacle::OwnAsanOptions);
+    }
     if file.dynamic_symbols().any(defines) {
+        if let Some((_, name)) =
+            SANITIZERS.iter().find(|(symbol, _)| file.symbols().chain(file.dynamic_symbols()).any(|found| is_definition_of(&found, symbol)))
+        {
+            return Some(Obstacle::Sanitizer(name));
+        }
         return Some(Obstacle::OwnMalloc { exported: true });
     }
     file.symbols().any(defines).then_some(Obstacle::OwnMalloc { exported: false })
+}
+
+fn is_definition_of(symbol: &object::Symbol<'_, '_>, name: &[u8]) -> bool {
+    symbol.is_definition() && symbol.name_bytes() == Ok(name)
 }
 
 /// The path in PT_INTERP.

@@ -154,7 +154,8 @@ pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Ref
         return refused.reason();
     }
     match diagnose::obstacle(&exec.path, search) {
-        Some(obstacle) if !is_own_malloc(&obstacle) => obstacle.to_string(),
+        // AddressSanitizer lives with a program that does not load the recorder.
+        Some(obstacle) if !is_own_malloc(&obstacle) && (exec.asks || !obstacle.ends_with_asan_options()) => obstacle.to_string(),
         _ if !exec.asks => String::from("was started without LD_PRELOAD in its environment: what started it cleaned the environment"),
         _ if !exec.path.exists() => String::from("did not load the recorder, and its file is not there to be looked at"),
         _ => refused.map_or_else(
@@ -167,7 +168,7 @@ pub fn reason(exec: &Exec, search: Option<&std::ffi::OsStr>, refused: Option<Ref
 /// Such a program loads the recorder, and asks it nothing.
 fn is_own_malloc(obstacle: &Obstacle) -> bool {
     match obstacle {
-        Obstacle::OwnMalloc { .. } => true,
+        Obstacle::OwnMalloc { .. } | Obstacle::Sanitizer(_) => true,
         Obstacle::Interpreter(_, inner) => is_own_malloc(inner),
         _ => false,
     }

@@ -129,12 +129,23 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     let name = options.command.first().ok_or_else(|| RecordError::NotFound(String::new()))?;
     let program = spawn::locate(name)?;
     let obstacle = diagnose::obstacle(&program, std::env::var_os("PATH").as_deref());
+    let (asan_is_told, obstacle) = match obstacle {
+        Some(obstacle) if obstacle.ends_with_asan_options() => (true, None),
+        obstacle => (false, obstacle),
+    };
+    if asan_is_told {
+        progress(Progress::Obstacle(format!(
+            "{} gets {} in ASAN_OPTIONS, or AddressSanitizer would end it",
+            program.display(),
+            diagnose::ASAN_ALLOWS
+        )));
+    }
     if let Some(text) = obstacle_text(&program, obstacle.as_ref()) {
         progress(Progress::Obstacle(text));
     }
     prepare(&options.spool)?;
     let preloads = !obstacle.as_ref().is_some_and(Obstacle::forbids_preloading);
-    let begun = begin(options, &program, preloads);
+    let begun = begin(options, &program, preloads, asan_is_told);
     let (mut session, child) = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -148,7 +159,7 @@ pub fn record(options: &Options, progress: &mut dyn FnMut(Progress)) -> Result<R
     Ok(session.run(child, progress))
 }
 
-fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Session<'a>, Child), RecordError> {
+fn begin<'a>(options: &'a Options, program: &Path, preloads: bool, asan_is_told: bool) -> Result<(Session<'a>, Child), RecordError> {
     let spool = fs::canonicalize(&options.spool).map_err(RecordError::io("cannot find", &options.spool))?;
     let events = spool.join(EVENTS_FILE);
     let object = preload::place(&spool)?;
@@ -178,7 +189,8 @@ fn begin<'a>(options: &'a Options, program: &Path, preloads: bool) -> Result<(Se
         writer: format!("heaplab {}", env!("CARGO_PKG_VERSION")),
     };
     drainer.note(&began).map_err(RecordError::io("cannot write", &events))?;
-    let child = spawn::start(program, &options.command, preloads.then_some(object.as_path()), &spool, &signals)?;
+    let how = spawn::Preloading { object: preloads.then_some(object.as_path()), asan_is_told };
+    let child = spawn::start(program, &options.command, how, &spool, &signals)?;
     let session = Session {
         options,
         control,

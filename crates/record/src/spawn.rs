@@ -14,6 +14,15 @@ use std::process::{Child, Command, ExitStatus};
 /// `wait`'s word for a process that has stopped: neither an exit status nor a signal.
 const NEITHER: i32 = 0x7f;
 
+/// What the program's environment says of the recorder.
+#[derive(Clone, Copy, Debug)]
+pub struct Preloading<'a> {
+    /// The recorder; none where the program's dynamic linker would stumble over it.
+    pub object: Option<&'a Path>,
+    /// Whether AddressSanitizer must be told through `ASAN_OPTIONS` to let the recorder be.
+    pub asan_is_told: bool,
+}
+
 /// Where the program's file is; an error where it cannot be started at all.
 pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     let search = std::env::var_os("PATH");
@@ -29,11 +38,24 @@ pub fn locate(program: &OsStr) -> Result<PathBuf, RecordError> {
     Ok(path)
 }
 
-/// Starts `command` (its first word names the program at `path`), recorded into `spool` by the recorder `object`, if there is one. Standard input, output and error,
+/// `ASAN_OPTIONS` with [`diagnose::ASAN_ALLOWS`] before what the user wrote: the last word on an option is the user's.
+fn asan_options(existing: Option<&OsStr>) -> OsString {
+    let mut value = OsString::from(diagnose::ASAN_ALLOWS);
+    if let Some(existing) = existing.filter(|existing| !existing.is_empty()) {
+        value.push(":");
+        value.push(existing);
+    }
+    value
+}
+
+/// Starts `command` (its first word names the program at `path`), recorded into `spool`. Standard input, output and error,
 /// the process group and the working folder are heaplab's own; the signal mask is what it was before `signals` were taken.
-pub fn start(path: &Path, command: &[OsString], object: Option<&Path>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
+pub fn start(path: &Path, command: &[OsString], how: Preloading<'_>, spool: &Path, signals: &Signals) -> Result<Child, RecordError> {
     let mut environment = Environment::inherited();
-    if let Some(object) = object {
+    if how.asan_is_told {
+        environment.set("ASAN_OPTIONS", asan_options);
+    }
+    if let Some(object) = how.object {
         environment.set("LD_PRELOAD", |before| preload::variable(object, before));
         environment.set(SPOOL_VARIABLE, |_| spool.as_os_str().to_owned());
     }
@@ -77,6 +99,13 @@ pub(crate) fn ended(child: &mut Child) -> Option<ExitStatus> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn options_of_asan_are_kept() {
+        assert_eq!(asan_options(None), "verify_asan_link_order=0");
+        assert_eq!(asan_options(Some("".as_ref())), "verify_asan_link_order=0");
+        assert_eq!(asan_options(Some("detect_leaks=0".as_ref())), "verify_asan_link_order=0:detect_leaks=0");
+    }
 
     #[test]
     fn what_cannot_be_started_is_said() {

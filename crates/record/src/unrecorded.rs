@@ -114,7 +114,8 @@ fn foreign_user(pid: u32) -> Option<u32> {
 }
 
 fn reason(pid: u32, executable: &std::path::Path) -> String {
-    if let Some(obstacle) = diagnose::obstacle(executable, None) {
+    // AddressSanitizer would have ended this process, had the recorder been loaded.
+    if let Some(obstacle) = diagnose::obstacle(executable, None).filter(|obstacle| !obstacle.ends_with_asan_options()) {
         return obstacle.to_string();
     }
     let preloads = proc_fs::environment(pid, "LD_PRELOAD");

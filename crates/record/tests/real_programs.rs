@@ -205,8 +205,12 @@ fn marks_from_outside_and_paths_that_are_no_text() {
 #[test]
 fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
     let folder = tempfile::tempdir().unwrap();
-    let cases: [(&str, &str, &[&str], &str); 4] = [
+    let cases: [(&str, &str, &[&str], &str); 8] = [
         ("small", "cc", &["-static"], "statically linked"),
+        ("small", "gcc", &["-fsanitize=address", "-static-libasan"], "contains AddressSanitizer"),
+        ("small", "gcc", &["-fsanitize=thread", "-static-libtsan"], "contains ThreadSanitizer"),
+        ("small", "clang", &["-fsanitize=address"], "contains AddressSanitizer"),
+        ("small", "clang", &["-fsanitize=memory"], "contains MemorySanitizer"),
         ("own_malloc", "cc", &["-fno-builtin", "-rdynamic"], "defines malloc itself"),
         ("small", "cc", &["-m32"], "32-bit"),
         ("small", "musl-gcc", &[], "musl"),
@@ -223,6 +227,53 @@ fn programs_that_cannot_be_recorded_are_refused_with_the_reason() {
         std::fs::write(&script, format!("#!{}\n", program.display())).unwrap();
         let obstacle = heaplab_record::diagnose::obstacle(&script, None).expect("its interpreter's obstacle");
         assert!(obstacle.to_string().contains("interpreter") && obstacle.to_string().contains(reason), "{obstacle}");
+    }
+}
+
+/// AddressSanitizer's runtime ends a program into which something is preloaded before it, unless it is told otherwise.
+#[test]
+fn programs_with_a_sanitizer_run_as_ever_and_are_recorded() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases: [(&str, &[&str], &str); 4] = [
+        ("sanitized", &["-fsanitize=address"], "AddressSanitizer (libasan.so."),
+        ("sanitized", &["-fsanitize=address", "-DOWN_OPTIONS"], "AddressSanitizer (libasan.so."),
+        ("sanitized", &["-fsanitize=thread"], "ThreadSanitizer (libtsan.so."),
+        ("sanitized", &["-fsanitize=leak"], "LeakSanitizer (liblsan.so."),
+    ];
+    for (number, (name, flags, allocator)) in cases.into_iter().enumerate() {
+        let inside = folder.path().join(number.to_string());
+        std::fs::create_dir(&inside).unwrap();
+        let Some(program) = compile(&inside, name, "gcc", flags) else { continue };
+        let seen = inside.join("seen");
+        let run = |command: &[&dyn AsRef<std::ffi::OsStr>]| {
+            let recording = record(&options(&inside, command));
+            std::fs::remove_dir_all(&recording.recorded.spool).unwrap();
+            let births = recording.births(5000..5100);
+            let own = births.iter().filter(|(_, process)| recording.tables.processes[*process as usize].executable.ends_with(name)).count();
+            (
+                recording.recorded.status.and_then(|status| status.code()),
+                own,
+                recording.meta,
+                std::fs::read_to_string(&seen).unwrap_or_default(),
+            )
+        };
+        let (status, births, meta, options) = run(&[&program, &seen]);
+        assert_eq!((status, births), (Some(7), 100), "{flags:?} {:?}", meta.losses);
+        assert!(meta.allocator.starts_with(allocator), "{}", meta.allocator);
+        let has_own = flags.len() > 1;
+        assert_eq!(options, if has_own { "verify_asan_link_order=0\n" } else { "none\n" }, "{flags:?}");
+        // As a child, where only the program's own file can say what it needs.
+        std::fs::remove_file(&seen).unwrap();
+        let script = inside.join("script");
+        std::fs::write(&script, format!("#!/bin/sh\n{} {}\nexit $?\n", program.display(), seen.display())).unwrap();
+        std::fs::set_permissions(&script, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+        let (status, births, meta, options) = run(&[&script]);
+        if has_own {
+            let losses = meta.losses.join("; ");
+            assert!(losses.contains("set ASAN_OPTIONS=verify_asan_link_order=0 to record it"), "{losses}");
+        } else {
+            assert_eq!((status, births, options.as_str()), (Some(7), 100, "none\n"), "{flags:?} {:?}", meta.losses);
+        }
     }
 }
 

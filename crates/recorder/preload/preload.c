@@ -32,4 +32,5 @@
 #include "plain.c"
 #include "operators.c"
 #include "exec.c"
+#include "sanitizer.c"
 #include "start.c"

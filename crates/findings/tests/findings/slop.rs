@@ -55,6 +55,19 @@ fn sqlites_page_and_lookaside_are_found_with_their_header() {
 }
 
 #[test]
+fn what_a_sanitizer_measures_is_no_slop_of_the_program() {
+    let mut program = Program::new();
+    let stack = program.stack(&["main", "page"]);
+    let objects: Vec<_> = (0..1000).map(|_| program.malloc_usable(stack, 4104, 4104)).collect();
+    objects.into_iter().for_each(|object| program.free(object));
+    let under = |name: &str| program.findings(Options { recorded_under: name.into(), ..Options::default() }).1;
+    let findings = under("AddressSanitizer (libasan.so.8)");
+    assert_eq!((findings.counts.basis, findings.counts.rows[0].usable), (Basis::Table(Allocator::Glibc), 4104));
+    assert!(findings.limits.iter().any(|limit| limit.contains("slop is judged by glibc")), "{:?}", findings.limits);
+    assert_eq!((under("glibc 2.36").counts.basis, under("glibc 2.36").limits.len()), (Basis::Measured, 0));
+}
+
+#[test]
 fn judged_by_the_allocator_asked_for() {
     let glibc = Options { basis: Some(Basis::Table(Allocator::Glibc)), ..Options::default() };
     let (_, findings) = sqlite().findings(glibc);

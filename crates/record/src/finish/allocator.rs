@@ -4,7 +4,17 @@ use heaplab_trace::tables::Tables;
 use std::fs;
 
 /// Libraries that replace the C library's allocator, by what their file names begin with.
-const REPLACEMENTS: [(&str, &str); 6] = [
+const REPLACEMENTS: [(&str, &str); 16] = [
+    ("libasan.", "AddressSanitizer"),
+    ("libclang_rt.asan", "AddressSanitizer"),
+    ("libhwasan.", "HWAddressSanitizer"),
+    ("libclang_rt.hwasan", "HWAddressSanitizer"),
+    ("libtsan.", "ThreadSanitizer"),
+    ("libclang_rt.tsan", "ThreadSanitizer"),
+    ("liblsan.", "LeakSanitizer"),
+    ("libclang_rt.lsan", "LeakSanitizer"),
+    ("libclang_rt.msan", "MemorySanitizer"),
+    ("libclang_rt.scudo", "Scudo"),
     ("libjemalloc", "jemalloc"),
     ("libmimalloc", "mimalloc"),
     ("libtcmalloc", "tcmalloc"),
@@ -53,6 +63,7 @@ mod tests {
         };
         assert_eq!(name(&with(&[])), "");
         assert_eq!(name(&with(&["/nowhere/libc.so.6"])), "glibc");
+        assert_eq!(name(&with(&["/lib/libc.so.6", "/lib/libasan.so.8"])), "AddressSanitizer (libasan.so.8)");
         assert_eq!(name(&with(&["/lib/libc.so.6", "/usr/lib/libjemalloc.so.2"])), "jemalloc (libjemalloc.so.2)");
         assert_eq!(
             glibc_version(b"GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright"),
