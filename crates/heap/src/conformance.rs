@@ -4,9 +4,7 @@
 //! A heap's tests call [`drive`] with lists from `operations` (feature `proptest`, which shrinks them) or with
 //! [`pseudo_random`] ones; a fuzz target calls it with lists of its own.
 
-use crate::structure::{self, Structured};
-use crate::{Allocating, CheckError, Region, Request, Verified, Violation};
-use std::ptr::NonNull;
+use crate::{Block, Heap, Manual, Region, Request, Verified, Violation, structure};
 
 /// One step. Indices count from the oldest live block and wrap around, so that every list is a legal program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,59 +39,45 @@ pub struct Driven {
     pub refused: u64,
 }
 
-struct Live {
-    block: NonNull<u8>,
-    request: Request,
-}
-
 /// Runs `operations` on `heap`, frees what is left, and returns the first promise that was broken. The heap's own
-/// cheap check runs after every step, the deep one at the end of the list and again when everything is freed.
-pub fn drive<H: Allocating>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
-    drive_looking(heap, operations, |_, _| Ok(()))
-}
-
-/// [`drive`] for a heap that can say what it is made of: after steps, and when all is freed, its parts fulfil [`structure::check`].
-pub fn drive_structured<H: Allocating + Structured>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
-    let mut steps = 0_usize;
-    drive_looking(heap, operations, |heap, live| {
-        // A look takes time in proportion to the heap.
-        steps += 1;
-        if !steps.is_multiple_of(8) && !live.is_empty() {
-            return Ok(());
-        }
-        let blocks = live.iter().map(|live| (live.block.as_ptr() as usize, live.request.size));
-        structure::check(&heap.parts(), &heap.footprint(), blocks)
-    })
-}
-
-fn drive_looking<H: Allocating>(
-    heap: H,
-    operations: &[Operation],
-    mut look: impl FnMut(&H, &[Live]) -> Result<(), CheckError>,
-) -> Result<Driven, Violation> {
+/// cheap check runs after every step, the deep one at the end of the list and again when everything is freed. A heap that
+/// can be walked is, every few steps: its parts fulfil [`structure::check`].
+///
+/// # Errors
+/// The first promise that was broken.
+pub fn drive<H: Manual>(heap: H, operations: &[Operation]) -> Result<Driven, Violation> {
     let mut heap = Verified::new(heap);
-    let mut live: Vec<Live> = Vec::new();
+    let mut live: Vec<Block> = Vec::new();
     let mut begun = [false; 256];
     let mut driven = Driven::default();
-    for operation in operations {
+    for (nth, operation) in operations.iter().enumerate() {
         step(&mut heap, &mut live, &mut begun, &mut driven, *operation);
         heap.check()?;
-        look(heap.heap(), &live)?;
+        // A walk takes time in proportion to the heap.
+        if nth % 8 == 7 || live.is_empty() {
+            walk(heap.heap(), &live)?;
+        }
         if let Some(violation) = heap.violation() {
             return Err(violation.clone());
         }
     }
     heap.finish()?;
-    for Live { block, .. } in live {
+    for block in live {
         // SAFETY: every entry of `live` is a block that was neither freed nor moved since.
         unsafe { heap.deallocate(block) };
     }
     heap.finish()?;
-    look(heap.heap(), &[])?;
+    walk(heap.heap(), &[])?;
     Ok(driven)
 }
 
-fn step<H: Allocating>(heap: &mut Verified<H>, live: &mut Vec<Live>, begun: &mut [bool; 256], driven: &mut Driven, operation: Operation) {
+fn walk<H: Manual>(heap: &H, live: &[Block]) -> Result<(), Violation> {
+    let Some(parts) = heap.walk() else { return Ok(()) };
+    let blocks = live.iter().map(|block| (block.address.addr().get(), block.size));
+    Ok(structure::check(&parts, &heap.footprint(), blocks)?)
+}
+
+fn step<H: Manual>(heap: &mut Verified<H>, live: &mut Vec<Block>, begun: &mut [bool; 256], driven: &mut Driven, operation: Operation) {
     match operation {
         Operation::Allocate { size, align_log2, zeroed, region } => {
             if region != 0 && !std::mem::replace(&mut begun[usize::from(region)], true) {
@@ -101,34 +85,33 @@ fn step<H: Allocating>(heap: &mut Verified<H>, live: &mut Vec<Live>, begun: &mut
             }
             let request = Request { size, align: 1 << align_log2.min(16), zeroed, region: Region(region.into()) };
             match heap.allocate(request) {
-                Some(block) => {
+                Some(address) => {
                     driven.births += 1;
-                    live.push(Live { block, request });
+                    live.push(Block::new(address, request));
                 }
                 None => driven.refused += 1,
             }
         }
         Operation::Free(nth) if !live.is_empty() => {
-            let Live { block, .. } = live.remove(nth % live.len());
+            let block = live.remove(nth % live.len());
             // SAFETY: it was live and has left the list.
             unsafe { heap.deallocate(block) };
         }
         Operation::Reallocate(nth, size) if !live.is_empty() => {
             let nth = nth % live.len();
-            let request = Request { size, zeroed: false, ..live[nth].request };
             // SAFETY: it is live; the list gets its new address below.
-            match unsafe { heap.reallocate(live[nth].block, request) } {
-                Some(block) => live[nth] = Live { block, request },
+            match unsafe { heap.reallocate(live[nth], size) } {
+                Some(address) => live[nth] = Block { address, size, ..live[nth] },
                 None => driven.refused += 1,
             }
         }
         Operation::EndRegion(region) if region != 0 && begun[usize::from(region)] => {
             begun[usize::from(region)] = false;
             let region = Region(region.into());
-            for dying in live.extract_if(.., |live| live.request.region == region) {
+            for dying in live.extract_if(.., |block| block.region == region) {
                 if !H::REGIONS {
                     // SAFETY: it was live and has left the list.
-                    unsafe { heap.deallocate(dying.block) };
+                    unsafe { heap.deallocate(dying) };
                 }
             }
             // SAFETY: the region's blocks have left the list.

@@ -5,6 +5,7 @@ use crate::{CheckError, Footprint};
 use proptest::prelude::*;
 use std::alloc::Layout;
 use std::collections::HashMap;
+use std::ptr::NonNull;
 
 /// How a heap is broken.
 #[derive(Clone, Copy, PartialEq)]
@@ -31,7 +32,7 @@ impl Toy {
     }
 }
 
-impl Allocating for Toy {
+impl Manual for Toy {
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         if self.defect == Defect::SameBlockTwice
             && let Some(last) = self.last.filter(|last| self.sizes.contains_key(&(last.as_ptr() as usize)))
@@ -57,7 +58,7 @@ impl Allocating for Toy {
         Some(block)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, Block { address: block, .. }: Block) {
         let (layout, size) = self.sizes.remove(&(block.as_ptr() as usize)).expect("a live block");
         self.requested -= if self.defect == Defect::Miscounts { 0 } else { size as u64 };
         let offset = usize::from(self.defect == Defect::Misaligned);
@@ -65,20 +66,25 @@ impl Allocating for Toy {
         unsafe { std::alloc::dealloc(block.as_ptr().sub(offset), layout) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let (_, old) = self.sizes[&(block.as_ptr() as usize)];
-        let moved = self.allocate(request)?;
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        let moved = self.allocate(block.request(new_size))?;
         if self.defect != Defect::LosesContentOnRealloc {
             // SAFETY: both blocks hold the smaller of both sizes and are different ones.
-            unsafe { moved.copy_from(block, old.min(request.size)) };
+            unsafe { moved.copy_from(block.address, block.size.min(new_size)) };
         }
         // SAFETY: the caller's promise.
         unsafe { self.deallocate(block) };
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        self.sizes.get(&(block.as_ptr() as usize)).map(|(_, size)| *size)
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
+        self.sizes.get(&(block.address.as_ptr() as usize)).map(|(_, size)| *size)
+    }
+}
+
+impl Heap for Toy {
+    fn version(&self) -> String {
+        "toy".into()
     }
 
     fn footprint(&self) -> Footprint {
@@ -123,10 +129,11 @@ fn every_defect_is_caught() {
 #[test]
 fn a_write_into_a_live_block_is_caught() {
     let mut heap = Verified::new(Toy::new(Defect::None));
-    let block = heap.allocate(Request::of(100)).unwrap();
+    let request = Request::of(100);
+    let block = heap.allocate(request).unwrap();
     // SAFETY: the block is live and holds 100 bytes.
     unsafe { block.as_ptr().add(60).write(0) };
     // SAFETY: the block is live.
-    unsafe { heap.deallocate(block) };
+    unsafe { heap.deallocate(Block::new(block, request)) };
     assert!(matches!(heap.finish(), Err(Violation::Content { offset: 60, found: 0, .. })));
 }

@@ -1,7 +1,7 @@
 //! What a heap knows of its own structure: part by part, down to where its blocks lie.
 //!
-//! A [`Footprint`] says how many bytes are where; this says where they are, so that a heap can be walked (a heap snapshot of it) or drawn. It
-//! is a contract of its own beside [`Allocating`](crate::Allocating), because a foreign malloc keeps its structure to itself.
+//! A [`Footprint`] says how many bytes are where; [`Heap::walk`](crate::Heap::walk) says where they are, so that a heap can
+//! be drawn and written as a heap snapshot. A foreign malloc keeps its structure to itself.
 //!
 //! The parts are a list in the order of a walk, each with its depth, instead of a visitor or a tree: nothing is called while a heap
 //! looks at itself (it may hold locks, and its books may be what the caller allocates from), and a list costs no allocation a part. Blocks are
@@ -87,12 +87,6 @@ pub fn sized(what: &str, bytes: usize) -> String {
         Some((name, unit)) => format!("{what} of {} {name}", bytes / unit),
         None => format!("{what} of {bytes} bytes"),
     }
-}
-
-/// A heap that can say what it is made of.
-pub trait Structured {
-    /// Its parts, in the order of a walk. Their bytes ([`Part::own_bytes`]) are what [`Footprint`] says is committed.
-    fn parts(&self) -> Vec<Part>;
 }
 
 /// Checks what every list of parts must fulfil: depths, places within places, no byte twice, as many bytes as are committed, and every one of the

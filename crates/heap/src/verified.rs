@@ -4,7 +4,7 @@
 //! The wrapper's own records lie in the process's malloc, so measurements through it mean nothing; `heaplab replay
 //! --verify` and the conformance lists use it.
 
-use crate::{Allocating, CheckError, Footprint, Region, Request};
+use crate::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::ptr::NonNull;
 
@@ -93,17 +93,17 @@ pub enum Violation {
     Check(#[from] CheckError),
 }
 
-struct Block {
-    size: usize,
+/// A live block under observation.
+struct Watched {
+    request: Request,
     pattern: u8,
-    region: Region,
 }
 
 /// A heap under observation. The first violation is kept ([`Verified::violation`]); the heap goes on being driven.
 pub struct Verified<H> {
     heap: H,
     /// Live blocks by address; neighbours in it are the only candidates for an overlap.
-    live: BTreeMap<usize, Block>,
+    live: BTreeMap<usize, Watched>,
     /// Of each region: its live blocks.
     regions: HashMap<Region, BTreeSet<usize>>,
     live_bytes: u64,
@@ -111,7 +111,7 @@ pub struct Verified<H> {
     violation: Option<Violation>,
 }
 
-impl<H: Allocating> Verified<H> {
+impl<H: Manual> Verified<H> {
     /// Watches `heap`, which must have no live block yet.
     pub fn new(heap: H) -> Self {
         Verified { heap, live: BTreeMap::new(), regions: HashMap::new(), live_bytes: 0, births: 0, violation: None }
@@ -149,7 +149,7 @@ impl<H: Allocating> Verified<H> {
     /// Checks the live block at `address` against its pattern.
     fn inspect(&mut self, address: usize) {
         let Some(block) = self.live.get(&address) else { return };
-        let (size, expected) = (block.size, block.pattern);
+        let (size, expected) = (block.request.size, block.pattern);
         // SAFETY: the block is live and holds `size` bytes, all of which `adopt` has written.
         let content = unsafe { std::slice::from_raw_parts(address as *const u8, size) };
         if let Some(offset) = content.iter().position(|byte| *byte != expected) {
@@ -170,7 +170,7 @@ impl<H: Allocating> Verified<H> {
             self.note(Violation::Misaligned { address, size, align });
         }
         // SAFETY: the heap has just returned this block and nobody has freed it.
-        if let Some(usable) = unsafe { self.heap.usable_size(block) }.filter(|usable| *usable < size) {
+        if let Some(usable) = unsafe { self.heap.usable_size(Block::new(block, request)) }.filter(|usable| *usable < size) {
             self.note(Violation::Usable { address, size, usable });
         }
         self.births += 1;
@@ -178,25 +178,26 @@ impl<H: Allocating> Verified<H> {
         let pattern = (self.births.wrapping_mul(37) % 255) as u8 + 1;
         // SAFETY: the heap has just given `size` bytes here and they overlap no other live block.
         unsafe { block.as_ptr().write_bytes(pattern, size) };
-        self.live.insert(address, Block { size, pattern, region: request.region });
+        self.live.insert(address, Watched { request, pattern });
         if request.region != Region::MALLOC {
             self.regions.entry(request.region).or_default().insert(address);
         }
         self.live_bytes += size as u64;
     }
 
-    fn forget(&mut self, address: usize) -> Option<Block> {
+    fn forget(&mut self, address: usize) -> Option<Watched> {
         let block = self.live.remove(&address)?;
-        self.live_bytes -= block.size as u64;
-        if let Some(members) = self.regions.get_mut(&block.region) {
+        self.live_bytes -= block.request.size as u64;
+        if let Some(members) = self.regions.get_mut(&block.request.region) {
             members.remove(&address);
         }
         Some(block)
     }
 }
 
-impl<H: Allocating> Allocating for Verified<H> {
+impl<H: Manual> Manual for Verified<H> {
     const REGIONS: bool = H::REGIONS;
+    const SIZED: bool = H::SIZED;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         let block = self.heap.allocate(request)?;
@@ -212,8 +213,8 @@ impl<H: Allocating> Allocating for Verified<H> {
         Some(block)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        let address = block.as_ptr() as usize;
+    unsafe fn deallocate(&mut self, block: Block) {
+        let address = block.address.addr().get();
         self.inspect(address);
         // A block that overlapped another was never adopted; freeing it would free the other.
         if self.forget(address).is_some() {
@@ -222,26 +223,26 @@ impl<H: Allocating> Allocating for Verified<H> {
         }
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let address = block.as_ptr() as usize;
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        let address = block.address.addr().get();
         self.inspect(address);
         // SAFETY: the caller's promise.
-        let moved = unsafe { self.heap.reallocate(block, request) }?;
+        let moved = unsafe { self.heap.reallocate(block, new_size) }?;
         let Some(old) = self.forget(address) else { return Some(moved) };
-        let kept = old.size.min(request.size);
-        if self.live_overlap(moved.as_ptr() as usize, request.size).is_none() {
+        let kept = old.request.size.min(new_size);
+        if self.live_overlap(moved.as_ptr() as usize, new_size).is_none() {
             // SAFETY: the heap has just given at least `kept` bytes here, which hold what the old block held.
             let content = unsafe { std::slice::from_raw_parts(moved.as_ptr(), kept) };
             if let Some(offset) = content.iter().position(|byte| *byte != old.pattern) {
                 let (address, found) = (moved.as_ptr() as usize, content[offset]);
-                self.note(Violation::Content { address, size: request.size, offset, expected: old.pattern, found });
+                self.note(Violation::Content { address, size: new_size, offset, expected: old.pattern, found });
             }
         }
-        self.adopt(moved, Request { region: old.region, ..request });
+        self.adopt(moved, Request { region: old.request.region, ..block.request(new_size) });
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise.
         unsafe { self.heap.usable_size(block) }
     }
@@ -257,6 +258,12 @@ impl<H: Allocating> Allocating for Verified<H> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.heap.end_region(region) };
+    }
+}
+
+impl<H: Manual> Heap for Verified<H> {
+    fn version(&self) -> String {
+        self.heap.version()
     }
 
     fn footprint(&self) -> Footprint {
@@ -274,6 +281,10 @@ impl<H: Allocating> Allocating for Verified<H> {
     fn check_deep(&self) -> Result<(), CheckError> {
         self.heap.check_deep()
     }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        self.heap.walk()
+    }
 }
 
 impl<H> Verified<H> {
@@ -281,6 +292,6 @@ impl<H> Verified<H> {
     /// address of its own, and a heap that gives it twice would free it twice.
     fn live_overlap(&self, address: usize, size: usize) -> Option<(usize, usize)> {
         let (other, live) = self.live.range(..address.saturating_add(size.max(1))).next_back()?;
-        (*other + live.size.max(1) > address).then_some((*other, live.size))
+        (*other + live.request.size.max(1) > address).then_some((*other, live.request.size))
     }
 }

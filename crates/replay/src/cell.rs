@@ -9,7 +9,7 @@ use crate::pages::{Pages, Zeroable};
 use crate::system::Anonymous;
 use crate::threads::Threaded;
 use crate::{Touch, system};
-use heaplab_heap::{Allocating, Collection, Verified};
+use heaplab_heap::{Collection, Heap, Manual, Verified, Violation};
 use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -149,50 +149,53 @@ pub struct TimeReport {
     pub collections: Vec<Collection>,
 }
 
-/// Serves `request` with a heap that one thread uses. `version` is asked for after the measurement, because a text takes
-/// memory from the process's malloc.
-pub fn run<H: Allocating>(heap: H, version: impl FnOnce() -> String, program: &Program, request: &CellRequest) -> CellReport {
-    if request.threads {
-        let reason = format!("{} is a heap for one thread; replay it in recorded order (without --threads)", request.heap);
-        return CellReport::Failed { reason };
-    }
-    let report = match request.kind {
-        CellKind::Space => Driver::new(program, heap).and_then(|driver| space(driver, program, request)),
-        CellKind::Time => Driver::new(program, heap).and_then(|driver| time(driver, request)),
-        CellKind::Verify => return verify(heap, version, program),
-        CellKind::Canary => return canary(),
-    };
-    finished(report, version)
+/// Serves `request` with a heap that one thread uses.
+pub fn run<H: Manual>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
+    measure(heap, program, request).unwrap_or_else(|error| error.into())
 }
 
 /// Serves `request` with a heap that many threads may use, one clone each.
-pub fn run_shared<H: Allocating + Clone + Send>(
-    heap: H,
-    version: impl FnOnce() -> String,
-    program: &Program,
-    request: &CellRequest,
-) -> CellReport {
-    let report = match request.kind {
-        CellKind::Space if request.threads => Threaded::new(program, heap, true).and_then(|threaded| space(threaded, program, request)),
-        CellKind::Time if request.threads => Threaded::new(program, heap, false).and_then(|threaded| time(threaded, request)),
-        _ => return run(heap, version, program, &CellRequest { threads: false, ..request.clone() }),
-    };
-    finished(report, version)
+pub fn run_shared<H: Manual + Clone + Send>(heap: H, program: &Program, request: &CellRequest) -> CellReport {
+    measure_shared(heap, program, request).unwrap_or_else(|error| error.into())
 }
 
-fn finished(report: Result<CellReport, ReplayError>, version: impl FnOnce() -> String) -> CellReport {
-    match report {
-        Ok(CellReport::Space(report)) => CellReport::Space(SpaceReport { version: version(), ..report }),
-        Ok(CellReport::Time(report)) => CellReport::Time(TimeReport { version: version(), ..report }),
-        Ok(other) => other,
-        Err(error) => CellReport::Failed { reason: error.to_string() },
+impl From<ReplayError> for CellReport {
+    fn from(error: ReplayError) -> CellReport {
+        CellReport::Failed { reason: error.to_string() }
+    }
+}
+
+/// [`run`] with the error as it is.
+pub(crate) fn measure<H: Manual>(heap: H, program: &Program, request: &CellRequest) -> Result<CellReport, ReplayError> {
+    if request.threads {
+        let reason = format!("{} is a heap for one thread; replay it in recorded order (without --threads)", request.heap);
+        return Ok(CellReport::Failed { reason });
+    }
+    match request.kind {
+        CellKind::Space => space(Driver::new(program, heap)?, program, request),
+        CellKind::Time => time(Driver::new(program, heap)?, request),
+        CellKind::Verify => verify(heap, program),
+        CellKind::Canary => Ok(canary()),
+    }
+}
+
+/// [`run_shared`] with the error as it is.
+pub(crate) fn measure_shared<H: Manual + Clone + Send>(
+    heap: H,
+    program: &Program,
+    request: &CellRequest,
+) -> Result<CellReport, ReplayError> {
+    match request.kind {
+        CellKind::Space if request.threads => space(Threaded::new(program, heap, true)?, program, request),
+        CellKind::Time if request.threads => time(Threaded::new(program, heap, false)?, request),
+        _ => measure(heap, program, &CellRequest { threads: false, ..request.clone() }),
     }
 }
 
 /// What a measurement needs of a driver, on one thread or on many.
 pub(crate) trait Runs {
     /// The heap that is driven.
-    type Heap: Allocating;
+    type Heap: Manual;
     /// The heap.
     fn heap(&mut self) -> &mut Self::Heap;
     /// Runs the whole program.
@@ -249,7 +252,9 @@ fn space<R: Runs>(mut runs: R, program: &Program, request: &CellRequest) -> Resu
     })?;
     let trimmed_bytes = if runs.heap().trim() { Some(anonymous()?.bytes) } else { None };
     let samples = samples.iter().map(|raw| SpaceSample::from(*raw)).collect();
-    let (version, Anonymous { bytes: baseline_bytes, huge_bytes: baseline_huge_bytes }) = (String::new(), baseline);
+    let Anonymous { bytes: baseline_bytes, huge_bytes: baseline_huge_bytes } = baseline;
+    // Asked for last, because a text takes memory from the process's malloc.
+    let version = runs.heap().version();
     Ok(CellReport::Space(SpaceReport { version, baseline_bytes, baseline_huge_bytes, samples, trimmed_bytes, collections: Vec::new() }))
 }
 
@@ -263,26 +268,27 @@ fn time<R: Runs>(mut runs: R, request: &CellRequest) -> Result<CellReport, Repla
         runs.rewind();
     }
     let (cpu_ns, minor_faults) = (system::cpu_ns() - cpu, system::minor_faults() - faults);
-    Ok(CellReport::Time(TimeReport { version: String::new(), passes_ns: passes.to_vec(), cpu_ns, minor_faults, collections: Vec::new() }))
+    Ok(CellReport::Time(TimeReport {
+        version: runs.heap().version(),
+        passes_ns: passes.to_vec(),
+        cpu_ns,
+        minor_faults,
+        collections: Vec::new(),
+    }))
 }
 
-fn verify<H: Allocating>(heap: H, version: impl FnOnce() -> String, program: &Program) -> CellReport {
-    let failed = |reason: String| CellReport::Failed { reason };
-    let mut driver = match Driver::new(program, Verified::new(heap)) {
-        Ok(driver) => driver,
-        Err(error) => return failed(error.to_string()),
-    };
+fn verify<H: Manual>(heap: H, program: &Program) -> Result<CellReport, ReplayError> {
+    let failed = |violation: Violation| Ok(CellReport::Failed { reason: violation.to_string() });
+    let mut driver = Driver::new(program, Verified::new(heap))?;
     // The wrapper fills the blocks itself, and the driver's own stores would look like damage to it.
-    if let Err(error) = driver.run(Touch::None) {
-        return failed(error.to_string());
-    }
+    driver.run(Touch::None)?;
     if let Err(violation) = driver.heap().finish() {
-        return failed(violation.to_string());
+        return failed(violation);
     }
     driver.rewind();
     match driver.heap().finish() {
-        Ok(()) => CellReport::Verified { version: version() },
-        Err(violation) => failed(violation.to_string()),
+        Ok(()) => Ok(CellReport::Verified { version: driver.heap().version() }),
+        Err(violation) => failed(violation),
     }
 }
 
@@ -291,8 +297,8 @@ const CANARY_STEPS: u32 = 8_000_000;
 /// Entries of the canary's table: 1 MiB, so that the cache is a part of what it feels.
 const CANARY_ENTRIES: usize = 1 << 17;
 
-/// A fixed walk through a fixed table, arithmetic and dependent loads.
-pub(crate) fn canary() -> CellReport {
+/// The report of [`CellKind::Canary`]: a fixed walk through a fixed table, arithmetic and dependent loads.
+pub fn canary() -> CellReport {
     let mut table = match Pages::<u64>::zeroed(CANARY_ENTRIES) {
         Ok(table) => table,
         Err(error) => return CellReport::Failed { reason: ReplayError::from(error).to_string() },

@@ -5,32 +5,24 @@
 //! entry of a slot is fetched into the cache while the instructions before it run. The heap's own memory is never
 //! fetched ahead: that would do a part of the heap's work unmeasured.
 //!
-//! Any program is safe to run, a damaged one too: a slot is checked to be inside the table, empty before a birth and
-//! taken before anything else, so that a heap only ever gets back what it gave. (Which blocks die with an arena is read
-//! from the program, behind its checksum; only heaps with regions of their own believe it.)
+//! Any program is safe to run, a damaged one too: [`Table`] checks that a slot is inside the table, empty before a birth
+//! and taken before anything else, and which blocks die with a region, so that a heap only ever gets back what it gave.
 
 use crate::cell::Runs;
-use crate::pages::Pages;
+use crate::table::Table;
 use crate::touch::{Touch, touch};
-use heaplab_heap::{Allocating, Region, Request};
+use heaplab_heap::{Block, Manual, Region, Request};
 use heaplab_trace::program::{Corrupt, Managed, Program, Step, decode, slot_at};
-use std::ptr::{NonNull, null_mut};
-use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
-
-/// The blocks that are live, by slot. Entries are atomic so that threads may share it; on one thread that costs nothing.
-pub type Table = Pages<AtomicPtr<u8>>;
+use std::ptr::NonNull;
 
 /// How far ahead of the instruction that runs a slot's entry is fetched, in words.
 const PREFETCH_WORDS: usize = 32;
-
-/// How the error begins that says that the heap had no memory.
-pub const RETURNED_NULL: &str = "the heap returned NULL";
 
 /// Why a replay ended early.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
     /// The heap returned no block.
-    #[error("{RETURNED_NULL} for {size} bytes aligned to {align} ({what}, word {word} of the program)")]
+    #[error("the heap returned NULL for {size} bytes aligned to {align} ({what}, word {word} of the program)")]
     Refused {
         /// Word of the instruction.
         word: usize,
@@ -74,6 +66,16 @@ pub enum ReplayError {
         /// The heap's own words.
         error: String,
     },
+    /// The program does with a region what no program can.
+    #[error("word {word} of the replay program: region {region} {found}")]
+    Region {
+        /// Word of the instruction.
+        word: usize,
+        /// The region.
+        region: u32,
+        /// What is wrong with it.
+        found: String,
+    },
     /// The driver's own memory could not be had.
     #[error("no memory for the driver's tables: {0}")]
     Memory(String),
@@ -94,15 +96,15 @@ pub struct Driver<'a, H> {
     heap: H,
     table: Table,
     at: usize,
-    /// One bit a region, for [`Driver::rewind`]: written before anything is measured.
-    regions: Pages<u64>,
 }
 
-impl<'a, H: Allocating> Driver<'a, H> {
+impl<'a, H: Manual> Driver<'a, H> {
     /// A driver at the beginning of `program`. Its table is written here, before anything is measured.
+    ///
+    /// # Errors
+    /// The system has no memory for the table.
     pub fn new(program: &'a Program, heap: H) -> Result<Self, ReplayError> {
-        let regions = if H::REGIONS { Pages::zeroed(regions(program).div_ceil(64))? } else { Pages::new() };
-        Ok(Driver { program, heap, table: Table::zeroed(program.facts().slots as usize)?, at: 0, regions })
+        Ok(Driver { program, heap, table: Table::new::<H>(program)?, at: 0 })
     }
 
     /// Runs the instructions before word `end`.
@@ -117,31 +119,8 @@ impl<'a, H: Allocating> Driver<'a, H> {
 
     /// Frees what is live, ends the regions that are alive, and goes back to the beginning.
     pub fn rewind(&mut self) {
-        release(&self.table, &mut self.heap);
-        if H::REGIONS {
-            self.end_regions();
-        }
+        self.table.release(&mut self.heap);
         self.at = 0;
-    }
-
-    /// Ends the regions that outlive the program. Alive, they would go on growing with the next pass.
-    fn end_regions(&mut self) {
-        let alive = self.regions.as_mut_slice();
-        alive.fill(0);
-        let ran = self.program.steps().map_while(Result::ok).take_while(|(word, _)| *word < self.at);
-        for (_, step) in ran {
-            let (Step::RegionBirth { region } | Step::RegionDeath { region, .. }) = step else { continue };
-            if let Some(bits) = alive.get_mut(region as usize / 64) {
-                let bit = 1 << (region % 64);
-                *bits = if matches!(step, Step::RegionBirth { .. }) { *bits | bit } else { *bits & !bit };
-            }
-        }
-        for (nth, bits) in alive.iter().enumerate() {
-            for bit in (0..64).filter(|bit| bits >> bit & 1 == 1) {
-                // SAFETY: its blocks have left the table.
-                unsafe { self.heap.end_region(Region(nth as u32 * 64 + bit)) };
-            }
-        }
     }
 
     /// The heap.
@@ -151,11 +130,11 @@ impl<'a, H: Allocating> Driver<'a, H> {
 
     /// Where the block of a slot lies; `None`: the slot is empty, or there is none of that number.
     pub fn block(&self, slot: u32) -> Option<NonNull<u8>> {
-        NonNull::new(self.table.get(slot as usize)?.load(Relaxed))
+        self.table.address(slot)
     }
 }
 
-impl<H: Allocating> Runs for Driver<'_, H> {
+impl<H: Manual> Runs for Driver<'_, H> {
     type Heap = H;
 
     fn heap(&mut self) -> &mut H {
@@ -184,32 +163,13 @@ impl<H: Allocating> Runs for Driver<'_, H> {
     }
 }
 
-/// One more than the largest number of a region that begins. A damaged program's number cannot be larger than the program.
-fn regions(program: &Program) -> usize {
-    let numbers = program.steps().flatten().filter_map(|(_, step)| match step {
-        Step::RegionBirth { region } => Some(region as usize + 1),
-        _ => None,
-    });
-    numbers.max().unwrap_or(0).min(program.words().len())
-}
-
-/// Frees every block of `table`.
-pub(crate) fn release<H: Allocating>(table: &[AtomicPtr<u8>], heap: &mut H) {
-    for entry in table {
-        if let Some(block) = NonNull::new(entry.swap(null_mut(), Relaxed)) {
-            // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
-            unsafe { heap.deallocate(block) };
-        }
-    }
-}
-
 /// Runs the instructions of `words` from `*at` to `end`.
-pub(crate) fn run<H: Allocating>(
+pub(crate) fn run<H: Manual>(
     policy: Touch,
     words: &[u32],
     at: &mut usize,
     end: usize,
-    table: &[AtomicPtr<u8>],
+    table: &Table,
     heap: &mut H,
 ) -> Result<(), ReplayError> {
     match policy {
@@ -219,11 +179,11 @@ pub(crate) fn run<H: Allocating>(
     }
 }
 
-fn run_touching<H: Allocating, const POLICY: u8>(
+fn run_touching<H: Manual, const POLICY: u8>(
     words: &[u32],
     at: &mut usize,
     end: usize,
-    table: &[AtomicPtr<u8>],
+    table: &Table,
     heap: &mut H,
 ) -> Result<(), ReplayError> {
     let words = &words[..end.min(words.len())];
@@ -231,52 +191,43 @@ fn run_touching<H: Allocating, const POLICY: u8>(
     loop {
         let word = next;
         if let Some(ahead) = words.get(word + PREFETCH_WORDS) {
-            prefetch(table.as_ptr().wrapping_add(slot_at(*ahead)));
+            table.prefetch::<H>(slot_at(*ahead));
         }
         let Some(step) = decode(words, &mut next)? else { break };
         match step {
             Step::Free { slot } => {
-                let block = take(table, slot, word)?;
+                let block = table.take::<H>(slot, word)?;
                 // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
                 unsafe { heap.deallocate(block) };
             }
             Step::Allocate { slot, size, align_log2, zeroed, region } => {
-                let entry = entry(table, slot, word)?;
-                if !entry.load(Relaxed).is_null() {
-                    return Err(ReplayError::Slot { word, slot, found: "taken already" });
-                }
                 let request = Request { size: size as usize, align: 1 << align_log2, zeroed, region: Region(region) };
-                let block = heap.allocate(request).ok_or_else(|| refused(word, "allocation", request))?;
-                entry.store(block.as_ptr(), Relaxed);
-                check_alignment(block, request, word)?;
+                table.check_birth::<H>(slot, request.region, word)?;
+                let address = heap.allocate(request).ok_or_else(|| refused(word, "allocation", request))?;
+                table.put::<H>(slot, address, request, word)?;
+                check_alignment(address, request, word)?;
                 // SAFETY: the heap has just given this block for this request.
-                unsafe { touch::<POLICY>(block, request) };
+                unsafe { touch::<POLICY>(address, request) };
             }
-            Step::Reallocate { slot, size, align_log2, region } => {
-                let entry = entry(table, slot, word)?;
-                let Some(block) = NonNull::new(entry.load(Relaxed)) else {
-                    return Err(ReplayError::Slot { word, slot, found: "empty" });
-                };
-                let request = Request { size: size as usize, align: 1 << align_log2, zeroed: false, region: Region(region) };
-                // SAFETY: the table holds only live blocks of this heap; it gets the new address below.
-                let block = unsafe { heap.reallocate(block, request) }.ok_or_else(|| refused(word, "reallocation", request))?;
-                entry.store(block.as_ptr(), Relaxed);
-                check_alignment(block, request, word)?;
+            Step::Reallocate { slot, size, align_log2, region: _ } => {
+                let block = table.block::<H>(slot, word)?;
+                let block = reallocate(heap, block, size as usize, 1 << align_log2, word)?;
+                table.moved::<H>(slot, block, word)?;
+                let request = block.request(block.size);
+                check_alignment(block.address, request, word)?;
                 // SAFETY: the heap has just given this block for this request.
-                unsafe { touch::<POLICY>(block, request) };
+                unsafe { touch::<POLICY>(block.address, request) };
             }
             Step::UsableSize { slot } => {
-                let Some(block) = NonNull::new(entry(table, slot, word)?.load(Relaxed)) else {
-                    return Err(ReplayError::Slot { word, slot, found: "empty" });
-                };
+                let block = table.block::<H>(slot, word)?;
                 // SAFETY: the table holds only live blocks of this heap.
                 std::hint::black_box(unsafe { heap.usable_size(block) });
             }
             Step::Thread { .. } => {}
             Step::Managed(managed) => heed(table, heap, managed, word)?,
-            Step::RegionBirth { region } => heap.begin_region(Region(region)),
+            Step::RegionBirth { region } => table.begin(heap, Region(region), word)?,
             Step::RegionDeath { region, first, members } => {
-                end_region(table, heap, Region(region), &words[first..first + members], word)?;
+                table.end(heap, Region(region), &words[first..first + members], word)?;
             }
         }
     }
@@ -284,17 +235,28 @@ fn run_touching<H: Allocating, const POLICY: u8>(
     Ok(())
 }
 
+/// Gives `block`, which is in the table, a new size, and returns what the table is to hold. A block of a sized heap keeps
+/// its alignment; where the program asks for more, it is moved by hand, as a program would have to.
 #[inline(always)]
-fn entry(table: &[AtomicPtr<u8>], slot: u32, word: usize) -> Result<&AtomicPtr<u8>, ReplayError> {
-    table.get(slot as usize).ok_or(ReplayError::Slot { word, slot, found: "outside of the table" })
+fn reallocate<H: Manual>(heap: &mut H, block: Block, size: usize, align: usize, word: usize) -> Result<Block, ReplayError> {
+    if H::SIZED && align > block.align {
+        return realign(heap, block, size, align, word);
+    }
+    let block = if H::SIZED { block } else { Block { align, ..block } };
+    // SAFETY: the table holds only live blocks of this heap; the caller puts the new address there.
+    let address = unsafe { heap.reallocate(block, size) }.ok_or_else(|| refused(word, "reallocation", block.request(size)))?;
+    Ok(Block { address, size, ..block })
 }
 
-#[inline(always)]
-fn take(table: &[AtomicPtr<u8>], slot: u32, word: usize) -> Result<NonNull<u8>, ReplayError> {
-    let entry = entry(table, slot, word)?;
-    let block = NonNull::new(entry.load(Relaxed)).ok_or(ReplayError::Slot { word, slot, found: "empty" })?;
-    entry.store(null_mut(), Relaxed);
-    Ok(block)
+#[cold]
+fn realign<H: Manual>(heap: &mut H, block: Block, size: usize, align: usize, word: usize) -> Result<Block, ReplayError> {
+    let request = Request { align, ..block.request(size) };
+    let address = heap.allocate(request).ok_or_else(|| refused(word, "reallocation", request))?;
+    // SAFETY: both blocks are live and hold the smaller of both sizes. A null heap gives the same block twice, so they may overlap.
+    unsafe { address.copy_from(block.address, block.size.min(size)) };
+    // SAFETY: the table holds only live blocks of this heap; the caller puts the other block in this one's place.
+    unsafe { heap.deallocate(block) };
+    Ok(Block::new(address, request))
 }
 
 #[inline(always)]
@@ -314,53 +276,17 @@ fn refused(word: usize, what: &'static str, request: Request) -> ReplayError {
 
 /// What a heap whose blocks the program frees does with an instruction for heaps that collect.
 #[cold]
-fn heed<H: Allocating>(table: &[AtomicPtr<u8>], heap: &mut H, managed: Managed, word: usize) -> Result<(), ReplayError> {
+fn heed<H: Manual>(table: &Table, heap: &mut H, managed: Managed, word: usize) -> Result<(), ReplayError> {
     match managed {
         Managed::Trim => {
             heap.trim();
         }
         Managed::Release { slot } => {
-            let block = take(table, slot, word)?;
+            let block = table.take::<H>(slot, word)?;
             // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
             unsafe { heap.deallocate(block) };
         }
         Managed::Collect | Managed::CollectYoung | Managed::NextOld | Managed::Promote { .. } | Managed::Reference { .. } => {}
     }
     Ok(())
-}
-
-#[cold]
-fn end_region<H: Allocating>(
-    table: &[AtomicPtr<u8>],
-    heap: &mut H,
-    region: Region,
-    members: &[u32],
-    word: usize,
-) -> Result<(), ReplayError> {
-    for slot in members {
-        let block = take(table, *slot, word)?;
-        if !H::REGIONS {
-            // SAFETY: the table holds only live blocks of this heap, and this one has just left it.
-            unsafe { heap.deallocate(block) };
-        }
-    }
-    // SAFETY: the region's blocks have left the table.
-    unsafe { heap.end_region(region) };
-    Ok(())
-}
-
-#[inline(always)]
-fn prefetch<T>(address: *const T) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: a prefetch may name any address and changes nothing.
-    unsafe {
-        std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(address.cast());
-    }
-    #[cfg(target_arch = "aarch64")]
-    // SAFETY: a prefetch may name any address and changes nothing.
-    unsafe {
-        std::arch::asm!("prfm pldl1keep, [{0}]", in(reg) address, options(nostack, preserves_flags, readonly));
-    }
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let _ = address;
 }

@@ -16,6 +16,8 @@ unsafe impl Zeroable for u32 {}
 // SAFETY: integers; zero is a value.
 unsafe impl Zeroable for u64 {}
 // SAFETY: an atomic integer has the representation of its integer.
+unsafe impl Zeroable for std::sync::atomic::AtomicU32 {}
+// SAFETY: as above.
 unsafe impl Zeroable for std::sync::atomic::AtomicU64 {}
 // SAFETY: an atomic pointer has the representation of a pointer; null is a value.
 unsafe impl<T> Zeroable for std::sync::atomic::AtomicPtr<T> {}

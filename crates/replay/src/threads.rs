@@ -21,10 +21,10 @@ mod order;
 mod plan;
 
 use crate::cell::Runs;
-use crate::driver::{ReplayError, release, run};
+use crate::driver::{ReplayError, run};
 use crate::pages::Pages;
 use crate::{Table, Touch, system};
-use heaplab_heap::Allocating;
+use heaplab_heap::Manual;
 use heaplab_trace::program::Program;
 use order::Order;
 use plan::{Lane, Plan, Stretch};
@@ -85,7 +85,7 @@ struct Worker<'a, H> {
     edge: usize,
 }
 
-impl<H: Allocating> Worker<'_, H> {
+impl<H: Manual> Worker<'_, H> {
     fn run_to(&mut self, end: u64, shared: &Shared) {
         if let Err(error) = self.stretch(end, shared) {
             shared.fail(error);
@@ -121,7 +121,7 @@ pub(crate) struct Threaded<'a, H> {
     every_checkpoint: bool,
 }
 
-impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
+impl<'a, H: Manual + Clone + Send> Threaded<'a, H> {
     pub(crate) fn new(program: &'a Program, heap: H, every_checkpoint: bool) -> Result<Self, ReplayError> {
         let threads = program.facts().threads;
         if threads > STARTED_MAX {
@@ -130,7 +130,7 @@ impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
             return Err(ReplayError::Threads(why));
         }
         let slots = program.facts().slots as usize;
-        let (table, order) = (Table::zeroed(slots)?, Order::new(slots)?);
+        let (table, order) = (Table::new::<H>(program)?, Order::new(slots)?);
         let plan = Plan::new(program, every_checkpoint)?;
         if plan.alive_max() > ALIVE_MAX {
             let alive = plan.alive_max();
@@ -189,7 +189,7 @@ impl<'a, H: Allocating + Clone + Send> Threaded<'a, H> {
 }
 
 /// Lets a thread run its stretch: wakes it, or begins it as soon as there is room.
-fn start<'scope, 'env, H: Allocating + Clone + Send + 'scope>(
+fn start<'scope, 'env, H: Manual + Clone + Send + 'scope>(
     scope: &'scope Scope<'scope, 'env>,
     stretch: &Stretch,
     plan: &'scope Plan,
@@ -222,7 +222,7 @@ fn start<'scope, 'env, H: Allocating + Clone + Send + 'scope>(
 }
 
 /// The life of a thread: run to the goal, say so, sleep until there is another; end with the last instruction.
-fn work<H: Allocating>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
+fn work<H: Manual>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Shared) {
     // Dropped after the heap.
     let _presence = Presence(shared);
     let mut worker = Worker { lane, heap, at: 0, edge: 0 };
@@ -248,7 +248,7 @@ fn work<H: Allocating>(lane: Lane<'_>, heap: H, goal: &AtomicU64, shared: &Share
     }
 }
 
-impl<H: Allocating + Clone + Send> Runs for Threaded<'_, H> {
+impl<H: Manual + Clone + Send> Runs for Threaded<'_, H> {
     type Heap = H;
 
     fn heap(&mut self) -> &mut H {
@@ -265,7 +265,7 @@ impl<H: Allocating + Clone + Send> Runs for Threaded<'_, H> {
     }
 
     fn rewind(&mut self) {
-        release(&self.table, &mut self.heap);
+        self.table.release(&mut self.heap);
         self.order.rewind();
     }
 

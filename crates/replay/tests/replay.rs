@@ -1,9 +1,9 @@
 //! The driver on real heaps: what it calls is what the program says, on one thread and on many, and no program makes it
 //! do what a program cannot.
 
-use heaplab_heap::{Allocating, CheckError, Footprint, Request, Verified, Violation};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request, Verified, Violation};
 use heaplab_replay::{CellKind, CellReport, CellRequest, Driver, ReplayError, Touch, cell};
-use heaplab_system::{Malloc, System, glibc::Glibc, jemalloc::Jemalloc, mimalloc::Mimalloc, null::Null};
+use heaplab_system::{System, glibc::Glibc, jemalloc::Jemalloc, mimalloc::Mimalloc, null::Null};
 use heaplab_trace::program::{Facts, Program, compile};
 use heaplab_trace::source::Slice;
 use heaplab_trace::tables::{Mark, Tables};
@@ -71,13 +71,15 @@ struct Counting<H> {
     limit: u64,
 }
 
-impl<H: Allocating> Counting<H> {
+impl<H: Manual> Counting<H> {
     fn new(heap: H, limit: u64) -> Self {
         Counting { heap, allocated: 0, freed: 0, reallocated: 0, limit }
     }
 }
 
-impl<H: Allocating> Allocating for Counting<H> {
+impl<H: Manual> Manual for Counting<H> {
+    const SIZED: bool = H::SIZED;
+
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         if self.allocated == self.limit {
             return None;
@@ -86,21 +88,27 @@ impl<H: Allocating> Allocating for Counting<H> {
         self.heap.allocate(request)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: Block) {
         self.freed += 1;
         // SAFETY: the caller's promise.
         unsafe { self.heap.deallocate(block) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         self.reallocated += 1;
         // SAFETY: the caller's promise.
-        unsafe { self.heap.reallocate(block, request) }
+        unsafe { self.heap.reallocate(block, new_size) }
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise.
         unsafe { self.heap.usable_size(block) }
+    }
+}
+
+impl<H: Manual> Heap for Counting<H> {
+    fn version(&self) -> String {
+        self.heap.version()
     }
 
     fn footprint(&self) -> Footprint {
@@ -135,9 +143,9 @@ fn every_allocator_keeps_its_promises_on_a_real_shape() {
     let program = program(&workload(20_000, 1));
     let verify = request(CellKind::Verify);
     let reports = [
-        cell::run(System(Glibc), || Glibc.version(), &program, &verify),
-        cell::run(System(Jemalloc), || Jemalloc.version(), &program, &verify),
-        cell::run(System(Mimalloc), || Mimalloc.version(), &program, &verify),
+        cell::run(System(Glibc), &program, &verify),
+        cell::run(System(Jemalloc), &program, &verify),
+        cell::run(System(Mimalloc), &program, &verify),
     ];
     for report in reports {
         assert!(matches!(report, CellReport::Verified { .. }), "{report:?}");
@@ -148,7 +156,7 @@ fn every_allocator_keeps_its_promises_on_a_real_shape() {
 fn the_null_heap_fails_verification() {
     let program = program(&workload(100, 1));
     let heap = Null::new(program.facts().block_size_max).unwrap();
-    let CellReport::Failed { reason } = cell::run(heap, String::new, &program, &request(CellKind::Verify)) else {
+    let CellReport::Failed { reason } = cell::run(heap, &program, &request(CellKind::Verify)) else {
         panic!("one block for everything is not a heap");
     };
     assert!(reason.contains("overlaps"), "{reason}");
@@ -158,7 +166,7 @@ fn the_null_heap_fails_verification() {
 fn a_heap_that_gives_nothing_is_named_with_the_request() {
     let program = program(&workload(5_000, 1));
     let heap = Counting::new(System(Glibc), 10);
-    let CellReport::Failed { reason } = cell::run(heap, String::new, &program, &request(CellKind::Time)) else {
+    let CellReport::Failed { reason } = cell::run(heap, &program, &request(CellKind::Time)) else {
         panic!("the eleventh allocation fails");
     };
     assert!(reason.starts_with("the heap returned NULL for"), "{reason}");
@@ -190,7 +198,7 @@ fn space_follows_what_is_held() {
     let mut events: Vec<Event> = (0..32).map(|object| Event { object, size, ..Event::default() }).collect();
     events.extend((0..32).map(|object| Event { op: Op::Free, object, ..Event::default() }));
     let program = program(&events);
-    let CellReport::Space(report) = cell::run(System(Glibc), || Glibc.version(), &program, &request(CellKind::Space)) else {
+    let CellReport::Space(report) = cell::run(System(Glibc), &program, &request(CellKind::Space)) else {
         panic!("no report");
     };
     assert_eq!(report.samples.len(), program.checkpoints().len());
@@ -213,7 +221,7 @@ fn zeroed_blocks_stay_untouched_under_the_known_policy() {
     let program = program(&events);
     let grown = |touch| {
         let asked = CellRequest { touch, ..request(CellKind::Space) };
-        let CellReport::Space(report) = cell::run(System(Glibc), || Glibc.version(), &program, &asked) else { panic!("no report") };
+        let CellReport::Space(report) = cell::run(System(Glibc), &program, &asked) else { panic!("no report") };
         report.samples[0].anonymous_bytes - report.baseline_bytes
     };
     let (known, all) = (grown(Touch::Known), grown(Touch::All));
@@ -242,24 +250,32 @@ impl Clone for SharedVerified {
     }
 }
 
-impl Allocating for SharedVerified {
+impl Manual for SharedVerified {
+    const SIZED: bool = false;
+
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         self.lock().allocate(request)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: Block) {
         // SAFETY: the caller's promise.
         unsafe { self.lock().deallocate(block) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller's promise.
-        unsafe { self.lock().reallocate(block, request) }
+        unsafe { self.lock().reallocate(block, new_size) }
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise.
         unsafe { self.lock().usable_size(block) }
+    }
+}
+
+impl Heap for SharedVerified {
+    fn version(&self) -> String {
+        self.lock().version()
     }
 
     fn footprint(&self) -> Footprint {
@@ -282,7 +298,7 @@ fn threads_free_each_others_blocks_in_order() {
         assert_eq!(program.facts().threads, threads);
         let heap = SharedVerified::new();
         let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
-        let report = cell::run_shared(heap.clone(), String::new, &program, &asked);
+        let report = cell::run_shared(heap.clone(), &program, &asked);
         let CellReport::Time(time) = report else { panic!("{report:?}") };
         assert_eq!(time.passes_ns.len(), 2);
         let finished: Result<(), Violation> = heap.lock().finish();
@@ -315,7 +331,7 @@ fn thousands_of_short_threads_come_and_go_as_recorded() {
     for kind in [CellKind::Time, CellKind::Space] {
         let heap = SharedVerified::new();
         let asked = CellRequest { threads: true, touch: Touch::None, passes: 1, ..request(kind) };
-        let report = cell::run_shared(heap.clone(), String::new, &few, &asked);
+        let report = cell::run_shared(heap.clone(), &few, &asked);
         assert!(matches!(report, CellReport::Time(_) | CellReport::Space(_)), "{report:?}");
         let finished: Result<(), Violation> = heap.lock().finish();
         finished.unwrap();
@@ -325,7 +341,7 @@ fn thousands_of_short_threads_come_and_go_as_recorded() {
     }
     let crowd = program(&short_threads(2_100, 2_100));
     let asked = CellRequest { threads: true, ..request(CellKind::Time) };
-    let report = cell::run_shared(System(Mimalloc), String::new, &crowd, &asked);
+    let report = cell::run_shared(System(Mimalloc), &crowd, &asked);
     let CellReport::Failed { reason } = report else { panic!("{report:?}") };
     assert!(reason.starts_with("2100 threads exist at once"), "{reason}");
 }
@@ -345,7 +361,7 @@ fn a_thread_that_panics_ends_the_cell() {
     let program = program(&workload(200, 3));
     let asked = CellRequest { threads: true, touch: Touch::None, ..request(CellKind::Time) };
     // Whoever takes the lock panics; nobody waits for it for ever.
-    let ended = std::panic::catch_unwind(|| cell::run_shared(heap, String::new, &program, &asked));
+    let ended = std::panic::catch_unwind(|| cell::run_shared(heap, &program, &asked));
     assert!(!matches!(ended, Ok(CellReport::Time(_))), "{ended:?}");
 }
 
@@ -353,7 +369,7 @@ fn a_thread_that_panics_ends_the_cell() {
 fn threads_and_one_thread_see_the_same_checkpoints() {
     let program = program(&workload(4_000, 4));
     let asked = CellRequest { threads: true, ..request(CellKind::Space) };
-    let report = cell::run_shared(System(Mimalloc), || Mimalloc.version(), &program, &asked);
+    let report = cell::run_shared(System(Mimalloc), &program, &asked);
     let CellReport::Space(space) = report else { panic!("{report:?}") };
     assert_eq!(space.samples.len(), program.checkpoints().len());
 }
@@ -363,21 +379,26 @@ fn a_failure_in_one_thread_ends_them_all() {
     let program = program(&workload(20_000, 4));
     #[derive(Clone)]
     struct Stingy(System<Glibc>, Arc<std::sync::atomic::AtomicI64>);
-    impl Allocating for Stingy {
+    impl Manual for Stingy {
         fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
             let left = self.1.fetch_sub(1, std::sync::atomic::Ordering::Relaxed);
             if left > 0 { self.0.allocate(request) } else { None }
         }
-        unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+        unsafe fn deallocate(&mut self, block: Block) {
             // SAFETY: the caller's promise.
             unsafe { self.0.deallocate(block) };
         }
-        unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+        unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
             // SAFETY: the caller's promise.
-            unsafe { self.0.reallocate(block, request) }
+            unsafe { self.0.reallocate(block, new_size) }
         }
-        unsafe fn usable_size(&self, _block: NonNull<u8>) -> Option<usize> {
+        unsafe fn usable_size(&self, _block: Block) -> Option<usize> {
             None
+        }
+    }
+    impl Heap for Stingy {
+        fn version(&self) -> String {
+            "stingy".into()
         }
         fn footprint(&self) -> Footprint {
             Footprint::default()
@@ -391,7 +412,7 @@ fn a_failure_in_one_thread_ends_them_all() {
     }
     let heap = Stingy(System(Glibc), Arc::new(3_000.into()));
     let asked = CellRequest { threads: true, ..request(CellKind::Time) };
-    let report = cell::run_shared(heap, String::new, &program, &asked);
+    let report = cell::run_shared(heap, &program, &asked);
     let CellReport::Failed { reason } = report else { panic!("{report:?}") };
     assert!(reason.starts_with("the heap returned NULL"), "{reason}");
 }

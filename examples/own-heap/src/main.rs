@@ -15,7 +15,7 @@ fn main() -> anyhow::Result<()> {
     for kind in [CellKind::Verify, CellKind::Space, CellKind::Time] {
         let (heap, touch) = (String::from("segregated"), Touch::Known);
         let request = CellRequest { heap, kind, program: program.path().into(), touch, threads: false, passes: 5, core: None };
-        let report = cell::run(Segregated::default(), || "segregated 1".into(), &program, &request);
+        let report = cell::run(Segregated::default(), &program, &request);
         println!("{}", serde_json::to_string(&report)?);
     }
     Ok(())

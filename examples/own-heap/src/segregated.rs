@@ -4,7 +4,7 @@
 //!
 //! Blocks above 64 KiB are mappings of their own. Every block has a header of 16 bytes directly before it.
 
-use heaplab_heap::{Allocating, CheckError, Footprint, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ptr::{NonNull, null_mut};
 
 const HEADER_BYTES: usize = 16;
@@ -115,7 +115,7 @@ impl Segregated {
     }
 }
 
-impl Allocating for Segregated {
+impl Manual for Segregated {
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         let align = request.align.max(HEADER_BYTES);
         let padding = if align > HEADER_BYTES { align } else { 0 };
@@ -135,11 +135,11 @@ impl Allocating for Segregated {
         Some(block)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: Block) {
         // SAFETY: the caller's promise.
-        let Header { cell_bytes, class, back } = unsafe { Self::header(block) };
+        let Header { cell_bytes, class, back } = unsafe { Self::header(block.address) };
         // SAFETY: the cell begins this many bytes before the block.
-        let start = unsafe { block.as_ptr().sub(back as usize) };
+        let start = unsafe { block.address.as_ptr().sub(back as usize) };
         self.live_bytes -= cell_bytes;
         if class == MAPPED {
             // SAFETY: the mapping is this block's alone.
@@ -150,26 +150,31 @@ impl Allocating for Segregated {
         }
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller's promise.
-        let Header { cell_bytes, back, .. } = unsafe { Self::header(block) };
+        let Header { cell_bytes, back, .. } = unsafe { Self::header(block.address) };
         let usable = cell_bytes - back as usize;
-        let aligned = (block.as_ptr() as usize).is_multiple_of(request.align);
-        if aligned && request.size <= usable && request.size >= usable / 4 {
-            return Some(block);
+        if block.is_aligned_for(new_size) && new_size <= usable && new_size >= usable / 4 {
+            return Some(block.address);
         }
-        let moved = self.allocate(Request { zeroed: false, ..request })?;
+        let moved = self.allocate(block.request(new_size))?;
         // SAFETY: both blocks are live, different, and hold the smaller of both sizes.
-        unsafe { moved.copy_from_nonoverlapping(block, usable.min(request.size)) };
+        unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         // SAFETY: the caller's promise; the content has moved.
         unsafe { self.deallocate(block) };
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise.
-        let Header { cell_bytes, back, .. } = unsafe { Self::header(block) };
+        let Header { cell_bytes, back, .. } = unsafe { Self::header(block.address) };
         Some(cell_bytes - back as usize)
+    }
+}
+
+impl Heap for Segregated {
+    fn version(&self) -> String {
+        "segregated 1".into()
     }
 
     fn footprint(&self) -> Footprint {
@@ -234,9 +239,10 @@ mod tests {
     #[test]
     fn the_checks_see_damage() {
         let mut heap = Segregated::default();
-        let block = heap.allocate(Request::of(100)).unwrap();
+        let request = Request::of(100);
+        let block = heap.allocate(request).unwrap();
         // SAFETY: the block is live.
-        unsafe { heap.deallocate(block) };
+        unsafe { heap.deallocate(Block::new(block, request)) };
         heap.check_deep().unwrap();
         heap.free[2] = null_mut();
         assert_eq!(heap.check_deep().unwrap_err().place, "free lists");

@@ -1,8 +1,9 @@
 //! `heaplab heaps`: list every heap there is, with its parameters.
 
-use crate::heaps::{self, Row};
+use crate::heaps;
 use crate::terminal::{self, paragraph};
 use anyhow::Result;
+use heaplab_heap::Row;
 use std::process::ExitCode;
 
 /// Arguments of `heaplab heaps`.
@@ -23,7 +24,7 @@ pub struct Args {
 
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
-    let table = heaps::table();
+    let table = heaps::FAMILIES.rows();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&table)?)?;
     } else {
@@ -62,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_list_names_every_heap_and_fits_the_terminal() {
-        let table = heaps::table();
+        let table = heaps::FAMILIES.rows();
         let text = text(&table, 80);
         for heap in &table {
             assert!(text.lines().any(|line| line.starts_with(&heap.name)), "{}", heap.name);

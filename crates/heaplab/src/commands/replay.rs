@@ -112,7 +112,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return serve_cell();
     }
     if let Some(library) = &args.load {
-        heaps::load(library)?;
+        heaplab_system::library::Library::load(library)?;
         return Ok(ExitCode::SUCCESS);
     }
     shrunk::is_an_error(Mapped::Program);
@@ -131,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
             count(program.facts().regions.into())
         );
     }
-    let suits = |heap| heaps::suits(heap, &program).map_err(|error| Misasked(format!("--on: {error:#}")));
+    let suits = |heap: &heaps::Heap| heap.suits(&program).map_err(|error| Misasked(format!("--on: {error:#}")));
     specs.iter().try_for_each(suits)?;
     let threads = program.facts().threads;
     if args.threads && threads > STARTED_MAX {
@@ -144,7 +144,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         );
     }
     let executable = std::env::current_exe().context("cannot find this program's own file")?;
-    specs.iter().try_for_each(|heap| loads(heap, &executable))?;
+    specs.iter().try_for_each(|heap| loads(&**heap, &executable))?;
     let plan = plan(&args, &bundle, &program, &specs, &executable)?;
     let arguments = vec![String::from("replay"), String::from("--cell")];
     let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
@@ -204,12 +204,13 @@ fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], 
         confidence: 0.95,
         debug_build: cfg!(debug_assertions),
     };
-    let libraries = specs.iter().filter_map(heaps::Heap::library);
-    let files = std::iter::once(executable).chain(std::iter::once(program.path())).chain(libraries);
+    let traits: Vec<_> = specs.iter().map(|heap| heap.traits()).collect();
+    let of_heaps = traits.iter().flat_map(|traits| traits.library.iter().chain(&traits.files)).map(PathBuf::as_path);
+    let files = [executable, program.path()].into_iter().chain(of_heaps);
     Ok(Plan {
         program: program.path().to_path_buf(),
         workload,
-        heaps: specs.iter().map(|heap| heaps::cell(heap, args.threads)).collect(),
+        heaps: specs.iter().map(|heap| heaps::cell(&**heap, args.threads)).collect(),
         settings,
         space: !args.time,
         time: !args.space,
@@ -223,10 +224,10 @@ fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], 
 }
 
 /// Whether a library can serve, asked once before every cell would fail of it: in a process of its own, since its constructors run.
-fn loads(heap: &heaps::Heap, executable: &Path) -> Result<()> {
-    let Some(library) = heap.library() else { return Ok(()) };
+fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
+    let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);
-    child.args(["replay", "--load"]).arg(library).stdin(Stdio::null()).env_clear();
+    child.args(["replay", "--load"]).arg(&library).stdin(Stdio::null()).env_clear();
     child.envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(heaps::cell(heap, false).environment);
     let output = child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
     if output.status.success() {
@@ -244,7 +245,7 @@ fn serve_cell() -> Result<ExitCode> {
     let mut question = String::new();
     std::io::stdin().read_to_string(&mut question).context("cannot read the cell's request")?;
     let request: CellRequest = serde_json::from_str(&question).context("standard input is not a cell's request")?;
-    let report = heaps::serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
+    let report = heaps::FAMILIES.serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: format!("{error:#}") });
     println!("{}", serde_json::to_string(&report)?)?;
     Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     println!("{}", terminal::paragraph(what, "", 0, terminal::columns()))?;
     step(&["report", text(&recording)?])?;
     println!("\n{}", terminal::paragraph(EVERY_HEAP, "", 0, terminal::columns()))?;
-    let heaps = crate::heaps::built_in().join(",");
+    let heaps = crate::heaps::FAMILIES.built_in().join(",");
     let reps = args.reps.to_string();
     let measured: &[&str] = if args.reps == 0 { &["--space"] } else { &["--reps", &reps] };
     step(&[&["replay", text(&recording)?, "--on", &heaps], measured].concat())?;
@@ -80,6 +80,6 @@ mod tests {
 
     #[test]
     fn the_tour_repeats_as_often_as_its_heaps_need() {
-        assert_eq!(REPS, blocks_needed_for(0.95, crate::heaps::built_in().len() as u32 - 1));
+        assert_eq!(REPS, blocks_needed_for(0.95, crate::heaps::FAMILIES.built_in().len() as u32 - 1));
     }
 }

@@ -1,10 +1,9 @@
 //! bumpalo as a heap: one `Bump` an arena, dropped whole; a block that is freed alone stays until then.
 //!
-//! Chunks come from the process's malloc, as bumpalo takes them. A reallocation always moves: bumpalo could grow its last
-//! block in place, but only with the old size, which the contract does not give it.
+//! Chunks come from the process's malloc, as bumpalo takes them. A block that grows moves, one that shrinks stays.
 
 use bumpalo::Bump;
-use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Region, Request};
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
@@ -32,18 +31,9 @@ impl Bumps {
     pub(crate) fn arenas(&self) -> impl Iterator<Item = (Region, &Bump)> {
         (0..).zip(&self.regions).filter_map(|(region, bump)| Some((Region(region), bump.as_ref()?)))
     }
-
-    /// The end of the chunk that `block` lies in. Blocks above it in the chunk are older ones.
-    fn chunk_end(bump: &Bump, block: NonNull<u8>) -> Option<usize> {
-        // SAFETY: nothing is allocated in the arena while its chunks are looked at.
-        let chunks = unsafe { bump.iter_allocated_chunks_raw() };
-        let address = block.as_ptr() as usize;
-        let mut ranges = chunks.map(|(start, bytes)| start as usize..start as usize + bytes);
-        ranges.find(|range| range.contains(&address)).map(|range| range.end)
-    }
 }
 
-impl Allocating for Bumps {
+impl Manual for Bumps {
     const REGIONS: bool = true;
 
     #[inline]
@@ -60,19 +50,19 @@ impl Allocating for Bumps {
 
     /// The block stays until its arena ends.
     #[inline]
-    unsafe fn deallocate(&mut self, _block: NonNull<u8>) {}
+    unsafe fn deallocate(&mut self, _block: Block) {}
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let end = Self::chunk_end(self.arena(request.region), block)?;
-        let moved = self.allocate(Request { zeroed: false, ..request })?;
-        // What follows the old block within its chunk is copied along; nobody looks at it.
-        let bytes = request.size.min(end - block.as_ptr() as usize);
-        // SAFETY: the bytes lie in one allocated chunk and in the new block, which is another one.
-        unsafe { moved.as_ptr().cast::<std::mem::MaybeUninit<u8>>().copy_from_nonoverlapping(block.as_ptr().cast(), bytes) };
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        if new_size <= block.size && block.is_aligned_for(new_size) {
+            return Some(block.address);
+        }
+        let moved = self.allocate(block.request(new_size))?;
+        // SAFETY: both blocks are live and hold that many bytes; the new one is another one.
+        unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, _block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, _block: Block) -> Option<usize> {
         None
     }
 
@@ -84,6 +74,12 @@ impl Allocating for Bumps {
         if let Some(arena) = self.regions.get_mut(region.0 as usize) {
             *arena = None;
         }
+    }
+}
+
+impl Heap for Bumps {
+    fn version(&self) -> String {
+        "bumpalo 3".into()
     }
 
     fn footprint(&self) -> Footprint {

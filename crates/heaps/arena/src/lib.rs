@@ -6,10 +6,11 @@
 //!
 //! - [`bump`]: bumpalo, one `Bump` an arena; [`walked`]: the same where it is to say what it is made of.
 //! - [`elastic`]: heaplab's own elastic arenas; [`spec`] has their parameters, [`growths`] how their arenas grow.
+//! - [`family`]: how they enter the lab.
 //!
 //! ```
 //! use heaplab_arena::bump::Bumps;
-//! use heaplab_heap::{Allocating, Region, Request};
+//! use heaplab_heap::{Manual, Region, Request};
 //! let mut heap = Bumps::default();
 //! heap.begin_region(Region(1));
 //! let block = heap.allocate(Request { region: Region(1), ..Request::of(100) }).unwrap();
@@ -22,8 +23,10 @@
 
 pub mod bump;
 pub mod elastic;
+pub mod family;
 pub mod growths;
 mod parts;
-mod sizes;
 pub mod spec;
 pub mod walked;
+
+pub use family::Arenas;

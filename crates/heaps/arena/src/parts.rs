@@ -2,10 +2,11 @@
 
 use crate::elastic::Elastic;
 use heaplab_elastic::{Place, PlaceKind};
-use heaplab_heap::structure::{Part, Role, Structured, sized};
+use heaplab_heap::structure::{Part, Role, sized};
 
-impl Structured for Elastic {
-    fn parts(&self) -> Vec<Part> {
+impl Elastic {
+    /// The space with what nobody has of it, then each arena with what it has.
+    pub(crate) fn parts(&self) -> Vec<Part> {
         let mut parts = vec![Part::new(0, Role::Reserved, "space", self.space().addresses())];
         parts.extend(self.space().places().into_iter().map(|place| part(place, 1)));
         for (region, arena) in self.arenas() {

@@ -6,8 +6,8 @@
 
 use crate::bump::Bumps;
 use bumpalo::Bump;
-use heaplab_heap::structure::{Part, Role, Structured, sized};
-use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use heaplab_heap::structure::{Part, Role, sized};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Region, Request};
 use std::ptr::NonNull;
 
 /// [`Bumps`] that can be walked.
@@ -54,15 +54,7 @@ impl WalkedBumps {
     }
 }
 
-impl Structured for WalkedBumps {
-    fn parts(&self) -> Vec<Part> {
-        let mut parts = Vec::new();
-        self.heap.arenas().for_each(|(region, bump)| self.push_arena(&mut parts, region, bump));
-        parts
-    }
-}
-
-impl Allocating for WalkedBumps {
+impl Manual for WalkedBumps {
     const REGIONS: bool = Bumps::REGIONS;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
@@ -71,19 +63,19 @@ impl Allocating for WalkedBumps {
         block
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: Block) {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.heap.deallocate(block) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         // SAFETY: the caller's promise, passed on.
-        let moved = unsafe { self.heap.reallocate(block, request) };
-        self.remember(request.region);
+        let moved = unsafe { self.heap.reallocate(block, new_size) };
+        self.remember(block.region);
         moved
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise, passed on.
         unsafe { self.heap.usable_size(block) }
     }
@@ -99,6 +91,12 @@ impl Allocating for WalkedBumps {
             chunks.clear();
         }
     }
+}
+
+impl Heap for WalkedBumps {
+    fn version(&self) -> String {
+        self.heap.version()
+    }
 
     fn footprint(&self) -> Footprint {
         self.heap.footprint()
@@ -110,5 +108,11 @@ impl Allocating for WalkedBumps {
 
     fn check_deep(&self) -> Result<(), CheckError> {
         self.heap.check_deep()
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        self.heap.arenas().for_each(|(region, bump)| self.push_arena(&mut parts, region, bump));
+        Some(parts)
     }
 }

@@ -5,6 +5,7 @@
 //! stands. A region of the workload is an arena of the metaspace: class or non-class, and of a kind that decides how it
 //! grows ([`plan`]).
 //!
+//! - [`family`]: how they enter the lab.
 //! - [`spec`]: the names of the generations and their parameters.
 //! - [`plan`]: what kind of arena each region of a workload is.
 //! - [`elastic`]: JDK 16 and later (JEP 387): buddy chunks, commit granules, headers outside.
@@ -17,7 +18,10 @@
 //! ```
 
 pub mod elastic;
+pub mod family;
 pub mod listing;
 pub mod old;
 pub mod plan;
 pub mod spec;
+
+pub use family::Metaspaces;

@@ -141,6 +141,11 @@ impl Spec {
         Ok(spec)
     }
 
+    /// The limit as it is named, where there is one.
+    pub fn limit_text(&self) -> Option<String> {
+        self.limit_bytes.map(|limit| format!("limit={}", shortest(limit)))
+    }
+
     /// The reclaim policy's name, and whether it is the default one.
     pub fn reclaim_name(&self) -> (&'static str, bool) {
         let name = Reclaim::ALL.iter().find(|(reclaim, _)| *reclaim == self.reclaim).map_or("balanced", |(_, name)| name);

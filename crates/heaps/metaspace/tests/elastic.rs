@@ -6,7 +6,7 @@ use common::Replayed;
 use heaplab_address_space::{Call, Faults};
 use heaplab_buddy::{Level, marks};
 use heaplab_heap::conformance::{self, Operation};
-use heaplab_heap::{Allocating, Region, Request};
+use heaplab_heap::{Block, Heap, Manual, Region, Request};
 use heaplab_metaspace::elastic::{ArenaId, ElasticMetaspace};
 use heaplab_metaspace::plan::{ArenaPlan, LoaderKind, Plan};
 use heaplab_metaspace::spec::Spec;
@@ -44,7 +44,7 @@ fn shape(heap: &ElasticMetaspace, id: ArenaId) -> (Level, usize) {
 fn any_heap_s_lists_pass_on_every_generation_and_policy() {
     for text in SPECS {
         for seed in 0..3 {
-            let driven = conformance::drive_structured(metaspace(text), &conformance::pseudo_random(seed, 600))
+            let driven = conformance::drive(metaspace(text), &conformance::pseudo_random(seed, 600))
                 .unwrap_or_else(|error| panic!("{text}: {error}"));
             assert!(driven.births > 200 && driven.refused == 0, "{text}: {driven:?}");
         }
@@ -56,7 +56,7 @@ proptest! {
 
     #[test]
     fn any_list_passes(list in conformance::operations(150), at in 0..SPECS.len()) {
-        conformance::drive_structured(metaspace(SPECS[at]), &list).unwrap();
+        conformance::drive(metaspace(SPECS[at]), &list).unwrap();
     }
 
     /// Class arenas too, under a limit: requests are refused, nothing else changes.
@@ -64,7 +64,7 @@ proptest! {
     fn any_list_passes_under_a_limit(list in conformance::operations(150), class in any::<bool>()) {
         let arena = ArenaPlan { class, loader: LoaderKind::Standard };
         let plan = Plan::new(vec![arena; 4]);
-        conformance::drive_structured(ElasticMetaspace::new(spec("jdk17,limit=512k,class_space=16m"), plan).unwrap(), &list).unwrap();
+        conformance::drive(ElasticMetaspace::new(spec("jdk17,limit=512k,class_space=16m"), plan).unwrap(), &list).unwrap();
     }
 }
 
@@ -339,7 +339,7 @@ fn a_commit_refused_at_any_call_changes_nothing() {
             if let Some(nth) = nth {
                 faults.fail(Call::Commit, nth, 1);
             }
-            let driven = conformance::drive_structured(heap, &list).unwrap_or_else(|error| panic!("{text}, commit {nth:?}: {error}"));
+            let driven = conformance::drive(heap, &list).unwrap_or_else(|error| panic!("{text}, commit {nth:?}: {error}"));
             (faults.calls(Call::Commit) - before, driven)
         };
         let (commits, undisturbed) = run(None);
@@ -389,7 +389,8 @@ fn regions_are_the_arenas_of_the_plan() {
     assert!(heap.spaces()[1].offset_of(class.as_ptr() as usize).is_some() && heap.spaces()[0].offset_of(data.as_ptr() as usize).is_some());
     // SAFETY: the blocks are live.
     unsafe {
-        assert_eq!((heap.usable_size(class), heap.usable_size(data)), (Some(104), Some(104)));
+        let usable = |block, region| heap.usable_size(Block::new(block, in_region(region, 100)));
+        assert_eq!((usable(class, 1), usable(data, 2)), (Some(104), Some(104)));
         heap.end_region(Region(1));
         heap.end_region(Region(2));
     }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Event, Replayed, parse, text};
 use heaplab_buddy::Level;
-use heaplab_heap::Allocating;
+use heaplab_heap::Heap;
 use heaplab_metaspace::elastic::{Decision, ElasticMetaspace};
 use heaplab_metaspace::plan::{ArenaPlan, Plan};
 use heaplab_metaspace::spec::Spec;

@@ -10,7 +10,7 @@
 mod common;
 
 use common::{Event, Replayed, parse, text, write};
-use heaplab_heap::Allocating;
+use heaplab_heap::Heap;
 use heaplab_metaspace::elastic::ElasticMetaspace;
 use heaplab_metaspace::plan::{ArenaPlan, LoaderKind};
 use heaplab_metaspace::spec::Spec;

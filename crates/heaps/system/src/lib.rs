@@ -7,8 +7,10 @@
 //! - [`malloc`]: a C allocator as a heap: one adapter for all of them.
 //! - [`glibc`], [`jemalloc`], [`mimalloc`], [`library`]: their functions, counters and versions.
 //! - [`null`]: the heap that does nothing: what remains is the driver's own cost.
+//! - [`family`]: how they enter the lab.
 //! - [`table`]: every name and parameter, from which parsing, limits and help derive.
 
+pub mod family;
 pub mod glibc;
 pub mod jemalloc;
 pub mod library;
@@ -17,5 +19,6 @@ pub mod mimalloc;
 pub mod null;
 pub mod table;
 
+pub use family::Allocators;
 pub use malloc::{Malloc, System};
 pub use table::{HEAPS, Kind, NamedHeap, Parameter, Spec, SpecError, Takes};

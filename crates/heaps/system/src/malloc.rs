@@ -1,7 +1,7 @@
 //! A C allocator as a heap. The functions differ, what a request becomes does not: `malloc` where nothing is asked for,
 //! `calloc` where zeroes are, `posix_memalign` where an alignment is, so that each is called as the program called it.
 
-use heaplab_heap::{Allocating, CheckError, Footprint, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -45,13 +45,14 @@ pub struct System<M>(pub M);
 
 impl<M: Malloc> System<M> {
     #[cold]
-    fn reallocate_aligned(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
+    fn reallocate_aligned(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
         // realloc does not keep an alignment, so this is what a program has to do.
-        let moved = self.allocate(Request { zeroed: false, ..request })?;
+        let moved = self.allocate_aligned(block.request(new_size))?;
+        let block = block.address;
         // SAFETY: the caller of `reallocate` promises that the block is live.
         let held = unsafe { self.0.usable_size(block.as_ptr().cast()) };
         // SAFETY: both blocks are live, different, and hold at least the smaller of both sizes.
-        unsafe { moved.copy_from_nonoverlapping(block, held.min(request.size)) };
+        unsafe { moved.copy_from_nonoverlapping(block, held.min(new_size)) };
         // SAFETY: the caller's promise; the content has moved.
         unsafe { self.0.free(block.as_ptr().cast()) };
         Some(moved)
@@ -68,7 +69,9 @@ impl<M: Malloc> System<M> {
     }
 }
 
-impl<M: Malloc> Allocating for System<M> {
+impl<M: Malloc> Manual for System<M> {
+    const SIZED: bool = false;
+
     #[inline(always)]
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         if request.align > 1 {
@@ -79,24 +82,30 @@ impl<M: Malloc> Allocating for System<M> {
     }
 
     #[inline(always)]
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
+    unsafe fn deallocate(&mut self, block: Block) {
         // SAFETY: the caller's promise.
-        unsafe { self.0.free(block.as_ptr().cast()) };
+        unsafe { self.0.free(block.address.as_ptr().cast()) };
     }
 
     #[inline(always)]
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        if request.align > 1 {
-            return self.reallocate_aligned(block, request);
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        if block.align > 1 {
+            return self.reallocate_aligned(block, new_size);
         }
         // SAFETY: the caller's promise; no size is zero, which would free the block in some allocators.
-        NonNull::new(unsafe { self.0.realloc(block.as_ptr().cast(), request.size.max(1)) }.cast())
+        NonNull::new(unsafe { self.0.realloc(block.address.as_ptr().cast(), new_size.max(1)) }.cast())
     }
 
     #[inline(always)]
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
         // SAFETY: the caller's promise.
-        Some(unsafe { self.0.usable_size(block.as_ptr().cast()) })
+        Some(unsafe { self.0.usable_size(block.address.as_ptr().cast()) })
+    }
+}
+
+impl<M: Malloc> Heap for System<M> {
+    fn version(&self) -> String {
+        self.0.version()
     }
 
     fn footprint(&self) -> Footprint {

@@ -4,7 +4,7 @@
 //! memory mapped again and again. A driver's stores to it hit the cache, and its pages are never anonymous memory, so
 //! the window weighs nothing in the space that is taken off other heaps.
 
-use heaplab_heap::{Allocating, CheckError, Footprint, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Request};
 use std::ptr::NonNull;
 
 /// Bytes of the shared piece: within the second-level cache, and few maps for large windows.
@@ -53,23 +53,31 @@ impl Null {
     }
 }
 
-impl Allocating for Null {
+impl Manual for Null {
+    const SIZED: bool = false;
+
     #[inline(always)]
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
         (request.size <= self.bytes).then_some(self.window)
     }
 
     #[inline(always)]
-    unsafe fn deallocate(&mut self, _block: NonNull<u8>) {}
+    unsafe fn deallocate(&mut self, _block: Block) {}
 
     #[inline(always)]
-    unsafe fn reallocate(&mut self, _block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        (request.size <= self.bytes).then_some(self.window)
+    unsafe fn reallocate(&mut self, _block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        (new_size <= self.bytes).then_some(self.window)
     }
 
     #[inline(always)]
-    unsafe fn usable_size(&self, _block: NonNull<u8>) -> Option<usize> {
+    unsafe fn usable_size(&self, _block: Block) -> Option<usize> {
         None
+    }
+}
+
+impl Heap for Null {
+    fn version(&self) -> String {
+        String::new()
     }
 
     fn footprint(&self) -> Footprint {

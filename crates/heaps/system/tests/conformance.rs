@@ -1,7 +1,7 @@
 //! The real allocators keep every promise of the contract, and say what they are.
 
 use heaplab_heap::conformance::{drive, operations, pseudo_random};
-use heaplab_heap::{Allocating, Request};
+use heaplab_heap::{Manual, Request};
 use heaplab_system::glibc::Glibc;
 use heaplab_system::jemalloc::Jemalloc;
 use heaplab_system::library::{Library, LibraryError};

@@ -1,6 +1,6 @@
 //! What allocators say of themselves. A process of its own: tests beside it would allocate and free in the same heaps.
 
-use heaplab_heap::{Allocating, Request};
+use heaplab_heap::{Block, Heap, Manual, Request};
 use heaplab_system::glibc::Glibc;
 use heaplab_system::jemalloc::Jemalloc;
 use heaplab_system::mimalloc::Mimalloc;
@@ -19,7 +19,7 @@ fn sees_what_it_holds<M: Malloc>(malloc: M) {
     assert!(after.committed_bytes.unwrap() >= 16 << 20);
     for block in blocks {
         // SAFETY: each is live and freed once.
-        unsafe { heap.deallocate(block) };
+        unsafe { heap.deallocate(Block::at(block)) };
     }
     assert!(heap.trim());
 }

@@ -11,7 +11,7 @@ use super::measure::Spread;
 use super::{programs, release};
 use anyhow::{Context, Result, bail};
 use heaplab_replay::{CellKind, CellReport, CellRequest, Touch, cell};
-use heaplab_system::{Malloc, System, glibc::Glibc, jemalloc::Jemalloc, mimalloc::Mimalloc, null::Null};
+use heaplab_system::{System, glibc::Glibc, jemalloc::Jemalloc, mimalloc::Mimalloc, null::Null};
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::generate::{Distribution, Generator};
 use heaplab_trace::program::{self, Facts, Program};
@@ -88,10 +88,10 @@ fn cell(heap: &str, program: &Program, passes: u32) -> Result<Vec<u64>> {
     let null = || Null::new(program.facts().block_size_max).context("no memory for the null heap's window");
     let request = request(heap, program.path(), passes);
     let report = match heap {
-        "null" => cell::run(null()?, String::new, program, &request),
-        "glibc" => cell::run(System(Glibc), || Glibc.version(), program, &request),
-        "jemalloc" => cell::run(System(Jemalloc), || Jemalloc.version(), program, &request),
-        "mimalloc" => cell::run(System(Mimalloc), || Mimalloc.version(), program, &request),
+        "null" => cell::run(null()?, program, &request),
+        "glibc" => cell::run(System(Glibc), program, &request),
+        "jemalloc" => cell::run(System(Jemalloc), program, &request),
+        "mimalloc" => cell::run(System(Mimalloc), program, &request),
         _ => bail!("{heap} is not measured here"),
     };
     match report {

@@ -4,11 +4,12 @@
 
 use super::{Args, written};
 use crate::choose;
-use crate::heaps::{self, Heap, Standing};
+use crate::heaps::{self, Heap};
 use anyhow::{Result, bail};
 use heaplab_export::{About, LiveBlock, LiveBlocks, StandingHeap};
 use heaplab_heap::{Part, Region};
 use heaplab_profile::Moment;
+use heaplab_replay::Standing;
 use heaplab_trace::bundle::{Bundle, Selection};
 use heaplab_trace::program;
 use std::collections::HashMap;
@@ -26,7 +27,7 @@ pub fn heap(name: &str) -> Result<Heap> {
     let [heap] = &heaps[..] else {
         misasked!("--on: a heap snapshot is of one heap, and {name} names {}", heaps.len());
     };
-    heaps::structured(heap).map_err(|error| crate::output::Misasked(format!("--on: {error:#}")))?;
+    heaps::FAMILIES.walked(&**heap).map_err(|error| crate::output::Misasked(format!("--on: {error:#}")))?;
     Ok(heap.clone())
 }
 
@@ -76,7 +77,7 @@ impl Stood {
         };
         let (program, at_end) = program::until(bundle, selection, rows)?;
         let live = LiveBlocks::at(at, bundle.tables(), bundle.events(selection)?).map_err(choose::of_recording(bundle))?;
-        let standing = heaps::stand(heap, &program)?;
+        let standing = heap.stand(&program).map_err(heaps::misasked)?;
         let slots: HashMap<u64, u32> = at_end.slots.into_iter().collect();
         let place = |block: &LiveBlock| {
             let slot = slots.get(&block.object)?;
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn heaps_that_cannot_be_walked_are_refused_with_those_that_can() {
         for (name, expected) in [
-            ("glibc", "elastic, metaspace:jdk11, metaspace:jdk16, metaspace:jdk17, metaspace:jdk18, and bump"),
+            ("glibc", "the heaps that can are metaspace:jdk11, metaspace:jdk16, metaspace:jdk17, metaspace:jdk18, elastic, bump"),
             ("jemalloc:narenas=1", "does not tell where"),
             ("mimalloc", "does not tell where"),
             ("elastic,metaspace:jdk17", "names 2"),

@@ -56,7 +56,7 @@ impl ElasticMetaspace {
                 ranges.push(start..start + space.chunks().used_bytes(chunk));
             }
             expect(ranges.len() == arena.chunks(), "an arena", format!("{} chunks", arena.chunks()), ranges.len())?;
-            self.check_blocks(at, arena.blocks(), &ranges)?;
+            self.check_blocks(arena.blocks(), &ranges)?;
         }
         expect(used == self.used_words[at], format!("space {at}"), format!("{} used words, as counted", self.used_words[at]), used)?;
         let mut in_use = 0;
@@ -81,13 +81,8 @@ impl ElasticMetaspace {
         Ok(())
     }
 
-    /// Free blocks are as they were put away, lie in used parts of their arena's chunks, and overlap neither each other nor a live block.
-    fn check_blocks(
-        &self,
-        at: usize,
-        blocks: Option<&super::free_blocks::FreeBlocks>,
-        ranges: &[std::ops::Range<usize>],
-    ) -> Result<(), CheckError> {
+    /// Free blocks are as they were put away, lie in used parts of their arena's chunks, and do not overlap each other.
+    fn check_blocks(&self, blocks: Option<&super::free_blocks::FreeBlocks>, ranges: &[std::ops::Range<usize>]) -> Result<(), CheckError> {
         let mut spans: Vec<(usize, usize)> = Vec::new();
         if let Some(blocks) = blocks {
             let sound = blocks.check(|block, words| spans.push((block.as_ptr() as usize, words * WORD_BYTES)));
@@ -96,13 +91,6 @@ impl ElasticMetaspace {
         for (start, bytes) in &spans {
             let inside = ranges.iter().any(|range| range.contains(start) && start + bytes <= range.end);
             expect(inside, format!("free block at {start:#x}"), "in a chunk of its arena", format!("{bytes} bytes elsewhere"))?;
-        }
-        let space = &self.spaces[at];
-        for range in ranges {
-            if let Some(offset) = space.offset_of(range.start) {
-                let shift = range.start - offset;
-                spans.extend(self.live[at].within(offset, range.len()).map(|(offset, words)| (offset + shift, words * WORD_BYTES)));
-            }
         }
         spans.sort_unstable();
         for pair in spans.windows(2) {

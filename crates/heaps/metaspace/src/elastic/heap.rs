@@ -1,8 +1,8 @@
 //! The heap: both spaces, their arenas, and the contract that a workload is replayed through.
 //!
 //! [`ElasticMetaspace::allocate_words`] and its kin are HotSpot's own operations, in words, with no more bookkeeping than
-//! HotSpot has. [`Allocating`] stands on them: a region is an arena, malloc's region the boot loader's non-class one, and what
-//! metadata know of themselves (their size) is kept in [`LiveBlocks`].
+//! HotSpot has. [`Manual`] stands on them: a region is an arena, malloc's region the boot loader's non-class one. The driver
+//! knows the size and the region of what it frees, as HotSpot's metadata know their own.
 //!
 //! Deviations, none of which changes where a block of a metaspace workload goes: blocks that must be aligned beyond a word are
 //! cut from larger ones whose ends go to the free blocks (HotSpot has no such blocks); where the system refuses memory the
@@ -13,15 +13,14 @@
 use super::arena::{Arena, raw_words};
 use super::counters::Counters;
 use super::facts::{SMALLEST_BLOCK_WORDS, WORD_BYTES};
-use super::live_blocks::LiveBlocks;
 use super::node::Source;
 use super::space::Space;
 use super::strategy::Settings;
-use crate::plan::{ArenaPlan, LoaderKind, Plan};
+use crate::plan::{ArenaPlan, Plan};
 use crate::spec::Spec;
 use heaplab_address_space::{CommitLimit, Error, Faults};
 use heaplab_buddy::ChunkId;
-use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -44,9 +43,10 @@ pub struct ElasticMetaspace {
     pub(super) guard: Option<ChunkId>,
     plan: Plan,
     regions: Vec<Option<ArenaId>>,
+    /// Words of the live blocks of each region.
+    live_words: Vec<usize>,
     /// A region ended since the last purge.
     unpurged: bool,
-    pub(super) live: Vec<LiveBlocks>,
 }
 
 /// Index of the non-class space.
@@ -66,11 +66,11 @@ impl ElasticMetaspace {
         let mut heap = ElasticMetaspace::empty(spec, plan, limit);
         let settings = Settings::of(&spec);
         let source = Source { limit: Some(heap.limit.clone()), faults };
-        heap.add_space(Space::expandable(settings, source.clone()));
+        heap.spaces.push(Space::expandable(settings, source.clone()));
         let mut class = Space::fixed(settings, source, spec.class_space_bytes as usize)?;
         let smallest = settings.geometry.smallest();
         heap.guard = class.take(smallest, smallest, 0);
-        heap.add_space(class);
+        heap.spaces.push(class);
         Ok(heap)
     }
 
@@ -95,7 +95,7 @@ impl ElasticMetaspace {
         let mut heap = ElasticMetaspace::empty(spec, Plan::default(), limit);
         let settings = Settings::of(&spec);
         let source = Source { limit: Some(heap.limit.clone()), faults };
-        heap.add_space(match reserve_limit_words {
+        heap.spaces.push(match reserve_limit_words {
             Some(words) => Space::fixed(settings, source, words.saturating_mul(WORD_BYTES))?,
             None => Space::expandable(settings, source),
         });
@@ -114,16 +114,9 @@ impl ElasticMetaspace {
             guard: None,
             plan,
             regions: Vec::new(),
+            live_words: Vec::new(),
             unpurged: false,
-            live: Vec::new(),
         }
-    }
-
-    fn add_space(&mut self, space: Space) {
-        let node_bytes = if self.spaces.is_empty() { space.settings().node_bytes } else { space.reserved_bytes() };
-        let fixed = space.nodes().first().map_or(node_bytes, super::node::Node::reserved_bytes);
-        self.live.push(LiveBlocks::new(fixed));
-        self.spaces.push(space);
     }
 
     /// The generation and its parameters.
@@ -233,15 +226,6 @@ impl ElasticMetaspace {
     pub unsafe fn death(&mut self, id: ArenaId) {
         let Some(arena) = self.arenas.get_mut(id.0 as usize).and_then(Option::take) else { return };
         let at = self.space_of(arena.plan());
-        let ranges: Vec<(usize, usize)> = if self.live[at].words() == 0 {
-            Vec::new()
-        } else {
-            let chunks = self.spaces[at].chunks();
-            arena.each_chunk(&self.spaces[at]).map(|chunk| (chunks.offset(chunk) as usize, chunks.used_bytes(chunk))).collect()
-        };
-        for (offset, bytes) in ranges {
-            self.live[at].clear(offset, bytes);
-        }
         self.used_words[at] -= arena.die(&mut self.spaces[at]);
         self.dead.push(id.0);
         self.counters.num_arena_deaths += 1;
@@ -265,6 +249,7 @@ impl ElasticMetaspace {
         let number = region.0 as usize;
         if self.regions.len() <= number {
             self.regions.resize(number + 1, None);
+            self.live_words.resize(number + 1, 0);
         }
         match self.regions[number] {
             Some(id) => id,
@@ -276,11 +261,11 @@ impl ElasticMetaspace {
         }
     }
 
-    /// A block for a request of the contract, noted as live.
+    /// A block for a request of the contract.
     fn serve(&mut self, request: Request) -> Option<NonNull<u8>> {
         let id = self.arena_of(request.region);
         let align_words = request.required_align().div_ceil(WORD_BYTES);
-        let words = raw_words(request.size.div_ceil(WORD_BYTES));
+        let words = words_of(request.size);
         let more = if align_words > 1 { words.checked_add(align_words - 1)? } else { words };
         let whole = self.allocate_words(id, more)?;
         let front = whole.as_ptr().align_offset(align_words * WORD_BYTES).min(more - words);
@@ -292,30 +277,21 @@ impl ElasticMetaspace {
                 unsafe { self.deallocate_words(id, rest, rest_words) };
             }
         }
-        let at = self.space_of(self.plan_of(id));
-        let offset = self.spaces[at].offset_of(block.as_ptr() as usize)?;
-        self.live[at].insert(offset, words, id.0);
+        self.live_words[request.region.0 as usize] += words;
         if request.zeroed {
             // SAFETY: the block has at least this many bytes.
             unsafe { block.as_ptr().cast::<u8>().write_bytes(0, request.size) };
         }
         Some(block.cast())
     }
-
-    fn plan_of(&self, id: ArenaId) -> ArenaPlan {
-        self.arena(id).map_or(ArenaPlan { class: false, loader: LoaderKind::Boot }, Arena::plan)
-    }
-
-    /// The space, offset, words and arena of a live block.
-    fn find(&self, block: NonNull<u8>) -> Option<(usize, usize, usize, ArenaId)> {
-        let address = block.as_ptr() as usize;
-        let (at, offset) = self.spaces.iter().enumerate().find_map(|(at, space)| Some((at, space.offset_of(address)?)))?;
-        let (words, owner) = self.live[at].get(offset)?;
-        Some((at, offset, words, ArenaId(owner)))
-    }
 }
 
-impl Allocating for ElasticMetaspace {
+/// Words that a request of so many bytes takes.
+fn words_of(size: usize) -> usize {
+    raw_words(size.div_ceil(WORD_BYTES))
+}
+
+impl Manual for ElasticMetaspace {
     const REGIONS: bool = true;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
@@ -325,31 +301,27 @@ impl Allocating for ElasticMetaspace {
         self.serve(request)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        let Some((at, offset, words, id)) = self.find(block) else {
-            debug_assert!(false, "{block:p} is no live block");
-            return;
-        };
-        self.live[at].remove(offset);
-        // SAFETY: the caller's promise; the table knows the words.
-        unsafe { self.deallocate_words(id, block.cast(), words) };
+    unsafe fn deallocate(&mut self, block: Block) {
+        let (id, words) = (self.arena_of(block.region), words_of(block.size));
+        self.live_words[block.region.0 as usize] -= words;
+        // SAFETY: the caller's promise.
+        unsafe { self.deallocate_words(id, block.address.cast(), words) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let (_, _, words, _) = self.find(block)?;
-        if raw_words(request.size.div_ceil(WORD_BYTES)) == words && (block.as_ptr() as usize).is_multiple_of(request.required_align()) {
-            return Some(block);
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        if words_of(new_size) == words_of(block.size) && block.is_aligned_for(new_size) {
+            return Some(block.address);
         }
-        let moved = self.serve(Request { zeroed: false, ..request })?;
+        let moved = self.serve(block.request(new_size))?;
         // SAFETY: both blocks live and hold as much; they are different ones.
-        unsafe { moved.copy_from_nonoverlapping(block, (words * WORD_BYTES).min(request.size)) };
+        unsafe { moved.copy_from_nonoverlapping(block.address, block.size.min(new_size)) };
         // SAFETY: the caller's promise.
         unsafe { self.deallocate(block) };
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        self.find(block).map(|(_, _, words, _)| words * WORD_BYTES)
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
+        Some(words_of(block.size) * WORD_BYTES)
     }
 
     fn begin_region(&mut self, region: Region) {
@@ -360,12 +332,19 @@ impl Allocating for ElasticMetaspace {
         if let Some(id) = self.regions.get_mut(region.0 as usize).and_then(Option::take) {
             // SAFETY: the caller's promise.
             unsafe { self.death(id) };
+            self.live_words[region.0 as usize] = 0;
             self.unpurged = true;
         }
     }
+}
+
+impl Heap for ElasticMetaspace {
+    fn version(&self) -> String {
+        format!("the rules of HotSpot, {}", self.spec.generation.name())
+    }
 
     fn footprint(&self) -> Footprint {
-        self.report().footprint(self.live.iter().map(LiveBlocks::words).sum::<usize>() as u64 * WORD_BYTES as u64)
+        self.report().footprint((self.live_words.iter().sum::<usize>() * WORD_BYTES) as u64)
     }
 
     fn trim(&mut self) -> bool {
@@ -379,5 +358,9 @@ impl Allocating for ElasticMetaspace {
 
     fn check_deep(&self) -> Result<(), CheckError> {
         self.check_everything()
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        Some(self.parts())
     }
 }

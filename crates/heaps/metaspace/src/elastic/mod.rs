@@ -8,7 +8,6 @@
 //! - [`facts`], [`strategy`]: constants, and what the generations and policies choose.
 //! - [`heap`]: the heap. [`arena`], [`space`], [`node`]: what it is made of, from above.
 //! - [`free_blocks`], [`bin_list`], [`block_tree`]: blocks that an arena got back.
-//! - [`live_blocks`]: sizes of blocks, which the JVM knows from its own objects.
 //! - [`counters`], [`report`], [`report_text`]: what `jcmd VM.metaspace` tells.
 
 pub mod arena;
@@ -18,7 +17,6 @@ pub mod counters;
 pub mod facts;
 pub mod free_blocks;
 pub mod heap;
-pub mod live_blocks;
 pub mod node;
 pub mod report;
 pub mod report_text;

@@ -10,12 +10,13 @@ use super::heap::{CLASS, ElasticMetaspace};
 use super::space::Space;
 use heaplab_buddy::ChunkId;
 use heaplab_heap::Region;
-use heaplab_heap::structure::{Part, Role, Structured, push_blocks, sized};
+use heaplab_heap::structure::{Part, Role, push_blocks, sized};
 use std::collections::HashMap;
 use std::ops::Range;
 
-impl Structured for ElasticMetaspace {
-    fn parts(&self) -> Vec<Part> {
+impl ElasticMetaspace {
+    /// The parts in the order of a walk.
+    pub(super) fn parts(&self) -> Vec<Part> {
         let regions: HashMap<usize, Region> = self.regions().map(|(region, arena)| (arena, region)).collect();
         let mut parts = Vec::new();
         for (at, space) in self.spaces.iter().enumerate() {

@@ -1,25 +1,22 @@
 //! The old metaspace as a heap that any workload runs on: regions are arenas.
 //!
-//! HotSpot's callers know the size of what they give back and which loader it belongs to; a workload's free knows an
-//! address. So this adapter keeps [`LiveBlocks`] beside the metaspace, as the elastic heap does: its cost is the adapter's,
-//! and who measures the design alone uses [`Metaspace11`] itself. Blocks are aligned to 8 bytes as HotSpot's are; a request
+//! HotSpot's callers know the size of what they give back and which loader it belongs to, and so does the driver. Blocks are aligned to 8 bytes as HotSpot's are; a request
 //! that needs more is cut from a larger block whose ends become free blocks. The JVM purges after it unloaded classes; here
 //! that is the first request after regions ended.
 
 use super::facts::{BLOCK_WORDS_MIN, WORD};
 use super::geometry::Space;
-use super::metaspace::{ArenaId, Metaspace11, NodeNumber, Options11};
+use super::metaspace::{ArenaId, Metaspace11, Options11};
 use super::statistics::Statistics;
-use crate::elastic::live_blocks::LiveBlocks;
 use crate::plan::Plan;
-use heaplab_heap::{Allocating, CheckError, Footprint, Region, Request};
+use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
 use std::collections::HashMap;
 use std::ptr::NonNull;
 
 /// [`Metaspace11`] behind the contract of heaps.
 ///
 /// ```
-/// use heaplab_heap::{Allocating, Region, Request};
+/// use heaplab_heap::{Heap, Manual, Region, Request};
 /// use heaplab_metaspace::{old::{Heap11, Options11}, plan::Plan};
 /// let mut heap = Heap11::new(Options11::default(), Plan::default());
 /// heap.begin_region(Region(1));
@@ -34,8 +31,8 @@ pub struct Heap11 {
     metaspace: Metaspace11,
     plan: Plan,
     regions: HashMap<Region, ArenaId>,
-    /// Of each node that has had any.
-    live: HashMap<NodeNumber, LiveBlocks>,
+    /// Words of the live blocks of each region.
+    live_words: HashMap<Region, usize>,
     /// A region ended since the last purge.
     unpurged: bool,
 }
@@ -43,7 +40,7 @@ pub struct Heap11 {
 impl Heap11 {
     /// An empty heap; `plan` says what kind of arena each region is.
     pub fn new(options: Options11, plan: Plan) -> Heap11 {
-        Heap11 { metaspace: Metaspace11::new(options), plan, regions: HashMap::new(), live: HashMap::new(), unpurged: false }
+        Heap11 { metaspace: Metaspace11::new(options), plan, regions: HashMap::new(), live_words: HashMap::new(), unpurged: false }
     }
 
     /// As `jcmd VM.metaspace` would show it.
@@ -73,25 +70,16 @@ impl Heap11 {
 
     fn purge(&mut self) {
         self.unpurged = false;
-        if self.metaspace.purge() > 0 {
-            let metaspace = &self.metaspace;
-            self.live.retain(|node, _| metaspace.is_mapped(*node));
-        }
-    }
-
-    /// The words and the region of a live block, and where its table has it.
-    fn find(&self, block: NonNull<u8>) -> Option<(NodeNumber, usize, usize, Region)> {
-        let place = self.metaspace.node_around(block.as_ptr() as usize)?;
-        let (words, region) = self.live.get(&place.node)?.get(place.offset_bytes)?;
-        Some((place.node, place.offset_bytes, words, Region(region)))
-    }
-
-    fn live_words(&self) -> usize {
-        self.live.values().map(LiveBlocks::words).sum()
+        self.metaspace.purge();
     }
 }
 
-impl Allocating for Heap11 {
+/// Words that a block of so many bytes has.
+fn words_of(size: usize) -> usize {
+    size.div_ceil(WORD).max(BLOCK_WORDS_MIN)
+}
+
+impl Manual for Heap11 {
     const REGIONS: bool = true;
 
     fn allocate(&mut self, request: Request) -> Option<NonNull<u8>> {
@@ -99,7 +87,7 @@ impl Allocating for Heap11 {
             self.purge();
         }
         let align = request.required_align().max(WORD);
-        let words = request.size.div_ceil(WORD).max(BLOCK_WORDS_MIN);
+        let words = words_of(request.size);
         let whole_words = words.checked_add(align / WORD - 1)?;
         let arena = self.arena(request.region);
         let whole = self.metaspace.allocate(arena, whole_words)?;
@@ -116,42 +104,33 @@ impl Allocating for Heap11 {
             // SAFETY: the block holds `size` bytes from here and nobody else has it.
             unsafe { block.as_ptr().write_bytes(0, request.size) };
         }
-        let place = self.metaspace.node_around(block.as_ptr() as usize)?;
-        let table = self.live.entry(place.node).or_insert_with(|| LiveBlocks::new(place.node_bytes));
-        table.insert(place.offset_bytes, words, request.region.0);
+        *self.live_words.entry(request.region).or_default() += words;
         Some(block)
     }
 
-    unsafe fn deallocate(&mut self, block: NonNull<u8>) {
-        let Some((node, offset_bytes, words, region)) = self.find(block) else {
-            debug_assert!(false, "{block:p} is no live block");
-            return;
-        };
-        if let Some(table) = self.live.get_mut(&node) {
-            table.remove(offset_bytes);
-        }
-        let arena = self.arena(region);
-        // SAFETY: the caller gives up a block of this arena; the table knows its words.
-        unsafe { self.metaspace.deallocate(arena, block, words) };
+    unsafe fn deallocate(&mut self, block: Block) {
+        let (arena, words) = (self.arena(block.region), words_of(block.size));
+        *self.live_words.entry(block.region).or_default() -= words;
+        // SAFETY: the caller gives up a block of this arena, which has these words.
+        unsafe { self.metaspace.deallocate(arena, block.address, words) };
     }
 
-    unsafe fn reallocate(&mut self, block: NonNull<u8>, request: Request) -> Option<NonNull<u8>> {
-        let (_, _, words, region) = self.find(block)?;
-        if request.size <= words * WORD && (block.as_ptr() as usize).is_multiple_of(request.required_align()) {
-            return Some(block);
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>> {
+        if words_of(new_size) == words_of(block.size) && block.is_aligned_for(new_size) {
+            return Some(block.address);
         }
         // HotSpot never resizes metadata; whoever needs more allocates, copies and gives back.
-        let moved = self.allocate(Request { region, zeroed: false, ..request })?;
+        let moved = self.allocate(block.request(new_size))?;
         // SAFETY: both blocks are live, apart, and hold that many bytes; the old one is the caller's to give up.
         unsafe {
-            std::ptr::copy_nonoverlapping(block.as_ptr(), moved.as_ptr(), (words * WORD).min(request.size));
+            moved.copy_from_nonoverlapping(block.address, block.size.min(new_size));
             self.deallocate(block);
         }
         Some(moved)
     }
 
-    unsafe fn usable_size(&self, block: NonNull<u8>) -> Option<usize> {
-        self.find(block).map(|(_, _, words, _)| words * WORD)
+    unsafe fn usable_size(&self, block: Block) -> Option<usize> {
+        Some(words_of(block.size) * WORD)
     }
 
     fn begin_region(&mut self, region: Region) {
@@ -163,13 +142,15 @@ impl Allocating for Heap11 {
 
     unsafe fn end_region(&mut self, region: Region) {
         let Some(arena) = self.regions.remove(&region) else { return };
-        for (node, offset_bytes, bytes) in self.metaspace.handed_out(arena) {
-            if let Some(table) = self.live.get_mut(&node) {
-                table.clear(offset_bytes, bytes);
-            }
-        }
+        self.live_words.remove(&region);
         self.metaspace.death(arena);
         self.unpurged = true;
+    }
+}
+
+impl Heap for Heap11 {
+    fn version(&self) -> String {
+        "the rules of HotSpot, jdk11".into()
     }
 
     /// What is handed out and neither lives nor is a free block is the rest of a reused one, too small to be kept.
@@ -177,7 +158,7 @@ impl Allocating for Heap11 {
         let statistics = self.metaspace.statistics();
         let [non_class, class] = statistics.spaces().map(|space| (space.total(), space.free_block_bytes, space.uncut_bytes));
         let sum = |part: fn(&(super::KindRow, u64, u64)) -> u64| part(&non_class) + part(&class);
-        let live = (self.live_words() * WORD) as u64;
+        let live = (self.live_words.values().sum::<usize>() * WORD) as u64;
         let lost = sum(|(row, blocks, _)| row.used_bytes - blocks).saturating_sub(live);
         Footprint {
             header_bytes: Some(sum(|(row, _, _)| row.overhead_bytes)),
@@ -212,5 +193,9 @@ impl Allocating for Heap11 {
                 found: format!("{sum} bytes"),
             }),
         }
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        Some(self.parts())
     }
 }

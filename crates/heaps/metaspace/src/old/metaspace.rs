@@ -171,32 +171,6 @@ impl Metaspace11 {
         Some((node.serial, (address - node.base) / WORD))
     }
 
-    /// The node that `address` lies in.
-    pub(super) fn node_around(&self, address: usize) -> Option<NodePlace> {
-        // The newest nodes first: they are asked for most.
-        self.pools.iter().find_map(|pool| {
-            let mut nodes = pool.order.iter().rev().map(|number| pool.node(*number));
-            let node = nodes.find(|node| (node.base..node.base + node.reserved_words * WORD).contains(&address))?;
-            let node_bytes = node.reserved_words * WORD;
-            Some(NodePlace { node: NodeNumber(pool.space, node.serial), offset_bytes: address - node.base, node_bytes })
-        })
-    }
-
-    /// Whether a node is still there.
-    pub(super) fn is_mapped(&self, node: NodeNumber) -> bool {
-        self.pools[node.0 as usize].mapped().any(|mapped| mapped.serial == node.1)
-    }
-
-    /// What an arena's chunks have handed out: node, bytes from its base, length; headers are in it.
-    pub(super) fn handed_out(&self, id: ArenaId) -> Vec<(NodeNumber, usize, usize)> {
-        let Some(arena) = self.arenas[id.0].as_ref() else { return Vec::new() };
-        let range = |chunk: Chunk| {
-            let node = self.pools[arena.space as usize].node(chunk.node());
-            (NodeNumber(arena.space, node.serial), chunk.address() - node.base, chunk.top() - chunk.address())
-        };
-        arena.chunks().map(range).collect()
-    }
-
     /// The arena, if it lives.
     pub(super) fn arena(&self, id: ArenaId) -> Option<&Arena> {
         self.arenas.get(id.0)?.as_ref()
@@ -216,17 +190,4 @@ pub struct ChunkPlace {
     pub offset_bytes: usize,
     /// Its size.
     pub words: usize,
-}
-
-/// A node's space, and its number there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct NodeNumber(Space, usize);
-
-/// An address within a node.
-pub(super) struct NodePlace {
-    pub node: NodeNumber,
-    /// From the node's base.
-    pub offset_bytes: usize,
-    /// The node's size.
-    pub node_bytes: usize,
 }

@@ -7,11 +7,12 @@ use super::geometry::Space;
 use super::heap::Heap11;
 use super::node::Node;
 use heaplab_heap::Region;
-use heaplab_heap::structure::{Part, Role, Structured, push_blocks, sized};
+use heaplab_heap::structure::{Part, Role, push_blocks, sized};
 use std::ops::Range;
 
-impl Structured for Heap11 {
-    fn parts(&self) -> Vec<Part> {
+impl Heap11 {
+    /// The parts in the order of a walk.
+    pub(super) fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
         for pool in &self.metaspace().pools {
             let is_class = pool.space == Space::Class;

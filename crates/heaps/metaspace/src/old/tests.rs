@@ -5,7 +5,7 @@ use super::*;
 use crate::plan::{ArenaPlan, LoaderKind, Plan};
 use heaplab_address_space::{Call, Faults};
 use heaplab_buddy::marks::expect;
-use heaplab_heap::conformance::{drive_structured, operations, pseudo_random};
+use heaplab_heap::conformance::{drive, operations, pseudo_random};
 use proptest::prelude::*;
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn fresh() -> Metaspace11 {
 #[test]
 fn heap_conforms_on_long_lists() {
     for seed in 0..12 {
-        let driven = drive_structured(Heap11::new(Options11::default(), plan()), &pseudo_random(seed, 3_000)).unwrap();
+        let driven = drive(Heap11::new(Options11::default(), plan()), &pseudo_random(seed, 3_000)).unwrap();
         assert!(driven.births > 1_000 && driven.refused == 0, "{driven:?}");
     }
 }
@@ -35,7 +35,7 @@ fn heap_conforms_on_long_lists() {
 #[test]
 fn heap_conforms_under_a_limit_and_says_no() {
     let options = Options11 { limit_bytes: Some(6 << 20), class_space_bytes: 16 << 20, ..Options11::default() };
-    let driven = drive_structured(Heap11::new(options, plan()), &pseudo_random(3, 3_000)).unwrap();
+    let driven = drive(Heap11::new(options, plan()), &pseudo_random(3, 3_000)).unwrap();
     assert!(driven.births > 500 && driven.refused > 20, "{driven:?}");
 }
 
@@ -165,7 +165,7 @@ proptest! {
 
     #[test]
     fn any_list_of_a_heap_conforms(list in operations(150)) {
-        prop_assert_eq!(drive_structured(Heap11::new(Options11::default(), plan()), &list).map(|_| ()), Ok(()));
+        prop_assert_eq!(drive(Heap11::new(Options11::default(), plan()), &list).map(|_| ()), Ok(()));
     }
 }
 

@@ -1,0 +1,139 @@
+//! The contract of heaps whose blocks are freed by the program: malloc, and arenas that die as a whole.
+//!
+//! The driver owns the block: it knows address, size, alignment and region and names all of them in a [`Block`] when the
+//! block dies, as Rust's, C++'s sized and HotSpot's deallocation do. A heap keeps no table to find them again. malloc
+//! looks at the address alone and says so ([`Manual::SIZED`]), and the driver then keeps nothing else.
+//!
+//! Requests go to a [`Region`]. malloc is the region that never dies; an arena is one that begins and ends, and with it
+//! every block in it. A heap without regions leaves [`Manual::REGIONS`] false and the driver frees the blocks of a
+//! dying region one by one.
+//!
+//! Methods take `&mut self` because a heap of one's own is usually single-threaded. A heap that many threads may use at
+//! once (every malloc) is a `Clone + Send` handle, one clone a thread.
+
+use crate::Heap;
+use std::ptr::NonNull;
+
+/// An arena: blocks that die together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
+pub struct Region(pub u32);
+
+impl Region {
+    /// malloc's region, which never dies.
+    pub const MALLOC: Region = Region(0);
+}
+
+/// What the program asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Bytes; zero is allowed and gives a block of its own.
+    pub size: usize,
+    /// A power of two; 1 where the program named none, which means what malloc promises: suited to any type that fits in `size`.
+    pub align: usize,
+    /// The block must read as zeroes.
+    pub zeroed: bool,
+    /// Where the block lives.
+    pub region: Region,
+}
+
+impl Request {
+    /// A plain malloc of `size` bytes.
+    pub const fn of(size: usize) -> Request {
+        Request { size, align: 1, zeroed: false, region: Region::MALLOC }
+    }
+
+    /// The alignment a block of this request must have: the one that the program named, else malloc's own promise, which
+    /// is that of C: the largest fundamental alignment that an object of `size` bytes can have, at most 16 on 64-bit systems.
+    /// (An arena that aligns to words says 8 for every request; it never promised what malloc does.)
+    pub const fn required_align(&self) -> usize {
+        let natural = match self.size {
+            0..=1 => 1,
+            2..=3 => 2,
+            4..=7 => 4,
+            8..=15 => 8,
+            _ => 16,
+        };
+        if self.align > 1 { self.align } else { natural }
+    }
+}
+
+/// A live block, as its driver knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Where it lies, as the heap returned it.
+    pub address: NonNull<u8>,
+    /// Bytes that were last requested for it.
+    pub size: usize,
+    /// The alignment that was requested for it, as in [`Request::align`].
+    pub align: usize,
+    /// Where it lives; [`Region::MALLOC`] in a heap without regions.
+    pub region: Region,
+}
+
+impl Block {
+    /// The block at `address` that serves `request`.
+    pub const fn new(address: NonNull<u8>, request: Request) -> Block {
+        Block { address, size: request.size, align: request.align, region: request.region }
+    }
+
+    /// A block of which only the address is known, for heaps that are not [`Manual::SIZED`].
+    pub const fn at(address: NonNull<u8>) -> Block {
+        Block { address, size: 0, align: 1, region: Region::MALLOC }
+    }
+
+    /// A request for `size` bytes of the block's alignment in its region.
+    pub const fn request(&self, size: usize) -> Request {
+        Request { size, align: self.align, zeroed: false, region: self.region }
+    }
+
+    /// Whether the address fits a block of `size` bytes of the same alignment.
+    pub fn is_aligned_for(&self, size: usize) -> bool {
+        self.address.addr().get().is_multiple_of(self.request(size).required_align())
+    }
+}
+
+/// A heap whose blocks the program frees.
+pub trait Manual: Heap {
+    /// Whether [`Manual::end_region`] frees the region's blocks. A driver frees them one by one where it does not.
+    const REGIONS: bool = false;
+
+    /// Whether the heap reads the size, alignment or region of a [`Block`]. Where it does not a driver may pass
+    /// [`Block::at`] and keeps addresses only. A reallocation names the alignment that the program asks for in any case.
+    const SIZED: bool = true;
+
+    /// Returns a block that holds `request`, or `None` where the heap cannot serve it; the heap is then as before.
+    fn allocate(&mut self, request: Request) -> Option<NonNull<u8>>;
+
+    /// Frees `block`.
+    ///
+    /// # Safety
+    /// `block` came from this heap and has neither been freed nor reallocated since; its region is alive; size,
+    /// alignment and region are those it was last requested with (where the heap is [`Manual::SIZED`]).
+    unsafe fn deallocate(&mut self, block: Block);
+
+    /// Gives `block` the size `new_size` and keeps its first bytes, up to the smaller of both sizes, its alignment and its
+    /// region. Returns where the block is now; `None` where the heap cannot serve it: `block` is then as before.
+    ///
+    /// # Safety
+    /// As for [`Manual::deallocate`]. After `Some`, the old address is dead, even where it equals the new one.
+    unsafe fn reallocate(&mut self, block: Block, new_size: usize) -> Option<NonNull<u8>>;
+
+    /// Bytes of `block` that may be used, at least those requested; `None` where the heap does not tell.
+    ///
+    /// # Safety
+    /// As for [`Manual::deallocate`].
+    unsafe fn usable_size(&self, block: Block) -> Option<usize>;
+
+    /// A region begins. Does nothing in a heap without regions.
+    fn begin_region(&mut self, region: Region) {
+        let _ = region;
+    }
+
+    /// A region ends and with it all of its blocks. Does nothing in a heap without regions.
+    ///
+    /// # Safety
+    /// No block of `region` is used afterwards.
+    unsafe fn end_region(&mut self, region: Region) {
+        let _ = region;
+    }
+}

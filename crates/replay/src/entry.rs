@@ -1,0 +1,371 @@
+//! The table of families: names to heaps, heaps to cells.
+//!
+//! A binary lists its families as [`Entry`] objects. [`Of`] makes an entry of a [`Family`] and compiles the drivers for
+//! its heaps, so that a virtual call is paid once a cell and none an event.
+
+use crate::cell::{self, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
+use crate::driver::{Driver, ReplayError};
+use crate::workload::Replayed;
+use crate::{CellKind, Touch};
+use heaplab_heap::name::{self, Name};
+use heaplab_heap::{Collected, Collection, Family, FamilyError, Footprint, Lab, Manual, OutsideReport, Part, Row, Spec, Traits, Workload};
+use heaplab_trace::program::{Program, Step};
+use std::fmt;
+
+/// A family, whatever its type.
+pub trait Entry: Sync {
+    /// The family's heaps.
+    fn rows(&self) -> Vec<Row>;
+
+    /// Parses a name; `None`: it is not one of this family's.
+    fn parse(&self, name: &Name) -> Option<Result<Box<dyn Selected>, FamilyError>>;
+}
+
+/// A heap of some family with its parameters. Prints as it is named.
+pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
+    /// What the lab has to know of the heap before it runs.
+    fn traits(&self) -> Traits;
+
+    /// Checks that the parameters are about what the program has.
+    ///
+    /// # Errors
+    /// A parameter names what the program has not.
+    fn suits(&self, program: &Program) -> Result<(), FamilyError>;
+
+    /// Serves a cell in this process.
+    ///
+    /// # Errors
+    /// The heap cannot be made here.
+    fn cell(&self, program: &Program, request: &CellRequest) -> Result<CellReport, FamilyError>;
+
+    /// Runs the program on the heap and says what stands when it has run.
+    ///
+    /// # Errors
+    /// The heap cannot be made, cannot run the program, or cannot be walked.
+    fn stand(&self, program: &Program) -> Result<Standing, FamilyError>;
+
+    /// Another box of the same heap.
+    fn boxed(&self) -> Box<dyn Selected>;
+}
+
+impl Clone for Box<dyn Selected> {
+    fn clone(&self) -> Self {
+        self.as_ref().boxed()
+    }
+}
+
+/// What a heap is made of when it has run a program, and where the block of each slot then lies.
+#[derive(Clone, Debug)]
+pub struct Standing {
+    /// Its parts, as it says.
+    pub parts: Vec<Part>,
+    /// By slot; `None`: the slot is empty.
+    pub blocks: Vec<Option<usize>>,
+    /// How many bytes are where, as it says.
+    pub footprint: Footprint,
+}
+
+/// A family as an entry of the table.
+#[derive(Clone, Copy, Debug)]
+pub struct Of<F>(pub F);
+
+impl<F: Family> Entry for Of<F> {
+    fn rows(&self) -> Vec<Row> {
+        self.0.rows()
+    }
+
+    fn parse(&self, name: &Name) -> Option<Result<Box<dyn Selected>, FamilyError>> {
+        let spec = self.0.parse(name)?;
+        Some(spec.map(|spec| -> Box<dyn Selected> { Box::new(One { family: self.0, spec }) }))
+    }
+}
+
+/// A heap of a family.
+struct One<F: Family> {
+    family: F,
+    spec: F::Spec,
+}
+
+impl<F: Family> One<F> {
+    /// What an error means to who chose the limit.
+    fn explained(&self, error: &ReplayError) -> String {
+        match (error, self.spec.traits().limit) {
+            (ReplayError::Refused { .. }, Some(limit)) => {
+                format!("{error}: it was given {limit}, and the workload may need more")
+            }
+            _ => error.to_string(),
+        }
+    }
+}
+
+impl<F: Family> fmt::Display for One<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.spec.fmt(f)
+    }
+}
+
+impl<F: Family> fmt::Debug for One<F> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.spec)
+    }
+}
+
+impl<F: Family> Selected for One<F> {
+    fn traits(&self) -> Traits {
+        self.spec.traits()
+    }
+
+    fn suits(&self, program: &Program) -> Result<(), FamilyError> {
+        self.family.suits(&self.spec, &Replayed(program))
+    }
+
+    fn cell(&self, program: &Program, request: &CellRequest) -> Result<CellReport, FamilyError> {
+        if request.kind == CellKind::Canary {
+            return Ok(cell::canary());
+        }
+        let lab = CellLab { workload: Replayed(program), request };
+        let report = self.family.run(&self.spec, lab)?;
+        Ok(report.unwrap_or_else(|error| CellReport::Failed { reason: self.explained(&error) }))
+    }
+
+    fn stand(&self, program: &Program) -> Result<Standing, FamilyError> {
+        self.suits(program)?;
+        let refused = || FamilyError::Wrong(format!("{self} does not tell where its chunks, free blocks and headers lie"));
+        let standing = self.family.run(&self.spec, WalkLab { workload: Replayed(program) })?;
+        let standing = standing.map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
+        standing.ok_or_else(refused)
+    }
+
+    fn boxed(&self) -> Box<dyn Selected> {
+        Box::new(One { family: self.family, spec: self.spec.clone() })
+    }
+}
+
+/// Serves one cell.
+struct CellLab<'a> {
+    workload: Replayed<'a>,
+    request: &'a CellRequest,
+}
+
+impl Lab for CellLab<'_> {
+    type Output = Result<CellReport, ReplayError>;
+
+    fn workload(&self) -> &dyn Workload {
+        &self.workload
+    }
+
+    fn manual<H: Manual>(self, heap: H) -> Self::Output {
+        cell::measure(heap, self.workload.0, self.request)
+    }
+
+    fn shared<H: Manual + Clone + Send>(self, heap: H) -> Self::Output {
+        cell::measure_shared(heap, self.workload.0, self.request)
+    }
+
+    fn collected<H: Collected>(self, heap: H) -> Self::Output {
+        Ok(crate::collected::run(heap, self.workload.0, self.request))
+    }
+
+    fn outside(self, run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output {
+        let OutsideReport { version, collections, cpu_ns, peak_anonymous_bytes } = match run(&self.workload) {
+            Ok(report) => report,
+            Err(reason) => return Ok(CellReport::Failed { reason }),
+        };
+        Ok(match self.request.kind {
+            CellKind::Time => CellReport::Time(TimeReport { version, passes_ns: vec![cpu_ns], cpu_ns, minor_faults: 0, collections }),
+            // The heap's own checks are not this process's to run.
+            CellKind::Verify => CellReport::Verified { version },
+            CellKind::Space | CellKind::Canary => CellReport::Space(SpaceReport {
+                version,
+                samples: samples(self.workload.0, peak_anonymous_bytes, &collections),
+                collections,
+                ..SpaceReport::default()
+            }),
+        })
+    }
+}
+
+/// What is known of a runtime's space at each checkpoint: committed bytes as its last collection left them. Anonymous
+/// memory is known at its peak alone, which stands at each of them.
+fn samples(program: &Program, peak_anonymous_bytes: Option<u64>, collections: &[Collection]) -> Vec<SpaceSample> {
+    let births = births_at_checkpoints(program);
+    let committed = |births: u64| {
+        let before = collections.partition_point(|collection| collection.births <= births);
+        before.checked_sub(1).map(|last| collections[last].after.committed_bytes)
+    };
+    let anonymous_bytes = peak_anonymous_bytes.unwrap_or(0);
+    births.map(|births| SpaceSample { anonymous_bytes, committed_bytes: committed(births), ..SpaceSample::default() }).collect()
+}
+
+/// Births before each checkpoint.
+fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
+    let mut steps = program.steps().map_while(Result::ok).peekable();
+    let mut births = 0;
+    program.checkpoints().iter().map(move |checkpoint| {
+        while let Some((_, step)) = steps.next_if(|(word, _)| (*word as u64) < checkpoint.word) {
+            births += u64::from(matches!(step, Step::Allocate { .. }));
+        }
+        births
+    })
+}
+
+/// Runs a heap to the program's end and walks it. `None`: it cannot be walked.
+struct WalkLab<'a> {
+    workload: Replayed<'a>,
+}
+
+impl Lab for WalkLab<'_> {
+    type Output = Result<Option<Standing>, ReplayError>;
+
+    fn workload(&self) -> &dyn Workload {
+        &self.workload
+    }
+
+    fn walks(&self) -> bool {
+        true
+    }
+
+    fn manual<H: Manual>(self, heap: H) -> Self::Output {
+        let program = self.workload.0;
+        let mut driver = Driver::new(program, heap)?;
+        // What a block holds is not looked at.
+        driver.run(Touch::None)?;
+        let blocks = (0..program.facts().slots).map(|slot| driver.block(slot).map(|block| block.addr().get())).collect();
+        let heap = driver.heap();
+        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks }))
+    }
+
+    fn collected<H: Collected>(self, _heap: H) -> Self::Output {
+        Ok(None)
+    }
+
+    fn outside(self, _run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output {
+        Ok(None)
+    }
+}
+
+/// The table.
+#[derive(Clone, Copy)]
+pub struct Families(pub &'static [&'static dyn Entry]);
+
+impl Families {
+    /// Every heap there is.
+    pub fn rows(&self) -> Vec<Row> {
+        self.0.iter().flat_map(|family| family.rows()).collect()
+    }
+
+    /// Names of the heaps that need nothing but this binary.
+    pub fn built_in(&self) -> Vec<String> {
+        self.rows().into_iter().filter(|row| row.is_built_in).map(|row| row.name).collect()
+    }
+
+    /// The heap of a name.
+    ///
+    /// # Errors
+    /// No heap has the name, or a parameter is wrong; says what there is, what was probably meant, and an example.
+    pub fn parse(&self, text: &str) -> Result<Box<dyn Selected>, FamilyError> {
+        self.parse_name(&Name::parse(text))
+    }
+
+    fn parse_name(&self, name: &Name) -> Result<Box<dyn Selected>, FamilyError> {
+        match self.0.iter().find_map(|family| family.parse(name)) {
+            None => Err(self.unknown(name)),
+            Some(Ok(heap)) => Ok(heap),
+            Some(Err(FamilyError::Wrong(what))) => Err(FamilyError::Wrong(what + &self.hint(name))),
+            Some(Err(error)) => Err(error),
+        }
+    }
+
+    fn unknown(&self, name: &Name) -> FamilyError {
+        let rows = self.rows();
+        let known = rows.iter().map(|row| row.name.as_str());
+        let heads = rows.iter().map(|row| row.name.split(':').next().unwrap_or_default());
+        let close = name::closest(&name.heap(), known.clone()).or_else(|| name::closest(&name.head, heads));
+        let meant = close.map(|close| format!("did you mean {close}? ")).unwrap_or_default();
+        if name.head.starts_with(['/', '.']) {
+            return FamilyError::Wrong(format!("there is no heap {:?}; a library is named lib:{}", name.head, name.text));
+        }
+        let known = known.collect::<Vec<_>>().join(", ");
+        FamilyError::Wrong(format!("there is no heap {:?}; {meant}there are {known} (heaplab heaps lists their parameters)", name.head))
+    }
+
+    /// What was probably meant by a parameter or a variant, and how the heap is named with some.
+    fn hint(&self, name: &Name) -> String {
+        let rows = self.rows();
+        let Some(row) = rows.iter().find(|row| row.name == name.heap()).or_else(|| rows.iter().find(|row| row.name == name.head)) else {
+            let variants = rows.iter().filter_map(|row| row.name.strip_prefix(&format!("{}:", name.head)));
+            let close = name::closest(name.variant.as_deref().unwrap_or_default(), variants);
+            return close.map(|close| format!("; did you mean {}:{close}?", name.head)).unwrap_or_default();
+        };
+        let known = || row.parameters.iter().map(|parameter| parameter.name);
+        let unknown = name.parameters.iter().map(|(key, _)| key).find(|key| known().all(|known| known != key.as_str()));
+        let meant = unknown.and_then(|key| name::closest(key, known())).map(|close| format!("; did you mean {close}?"));
+        let example = row.example.map(|example| format!("; for example {example}"));
+        meant.unwrap_or_default() + &example.unwrap_or_default()
+    }
+
+    /// The heaps of a list such as `glibc,jemalloc:narenas=1,dirty_decay_ms=0`.
+    ///
+    /// # Errors
+    /// None is named, one is named twice, one cannot be compared, or a name is wrong.
+    pub fn parse_list(&self, list: &str) -> Result<Vec<Box<dyn Selected>>, FamilyError> {
+        let mut heaps: Vec<Box<dyn Selected>> = Vec::new();
+        for name in name::list(list) {
+            let heap = self.parse_name(&name)?;
+            if !heap.traits().compared {
+                return Err(FamilyError::Wrong(format!(
+                    "the {heap} heap is measured with every experiment and is not compared with a heap; leave it out"
+                )));
+            }
+            if heaps.iter().any(|earlier| earlier.to_string() == heap.to_string()) {
+                return Err(FamilyError::Wrong(format!("{heap} is named twice")));
+            }
+            heaps.push(heap);
+        }
+        if heaps.is_empty() {
+            return Err(FamilyError::Wrong("no heap is named; for example --on glibc,jemalloc".into()));
+        }
+        Ok(heaps)
+    }
+
+    /// An error that names the heaps that can be walked, unless `heap` is one of them.
+    ///
+    /// # Errors
+    /// The heap cannot be walked.
+    pub fn walked(&self, heap: &dyn Selected) -> Result<(), FamilyError> {
+        if heap.traits().walked {
+            return Ok(());
+        }
+        let known: Vec<String> = self.rows().into_iter().filter(|row| row.is_walked).map(|row| row.name).collect();
+        Err(FamilyError::Wrong(format!(
+            "{heap} does not tell where its chunks, free blocks and headers lie, so it cannot be walked; the heaps that can are {}",
+            known.join(", ")
+        )))
+    }
+
+    /// Serves one cell in this process.
+    ///
+    /// # Errors
+    /// The program cannot be opened, no heap has the name, or the heap cannot be made here.
+    pub fn serve(&self, request: &CellRequest) -> Result<CellReport, ServeError> {
+        if let Some(core) = request.core {
+            crate::system::pin_to(core);
+        }
+        if request.kind == CellKind::Canary {
+            return Ok(cell::canary());
+        }
+        let program = Program::open(&request.program)?;
+        Ok(self.parse(&request.heap)?.cell(&program, request)?)
+    }
+}
+
+/// Why a cell is not served.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    /// The program cannot be opened.
+    #[error(transparent)]
+    Program(#[from] heaplab_trace::TraceError),
+    /// The heap.
+    #[error(transparent)]
+    Heap(#[from] FamilyError),
+}
