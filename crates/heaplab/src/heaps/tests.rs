@@ -1,3 +1,5 @@
+//! Names that users type, and what is said of those that are wrong.
+
 use super::*;
 
 #[test]
