@@ -114,6 +114,60 @@ fn the_program_behaves_as_ever_and_the_bundle_is_there() {
     assert_eq!((summary["exit_status"].as_i64(), summary["cut"].is_null()), (Some(7), true));
 }
 
+#[test]
+fn a_program_that_allocates_nothing_ends_with_its_own_status() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("quiet.c"), "int main(void) { return 5; }").unwrap();
+    let program = folder.path().join("quiet");
+    assert!(Command::new("cc").arg("-o").arg(&program).arg(folder.path().join("quiet.c")).status().unwrap().success());
+    let recorded = heaplab().current_dir(folder.path()).args(["record", "--", "./quiet"]).output().unwrap();
+    let said = text(&recorded.stderr);
+    assert!(recorded.status.code() == Some(5) && said.contains("recorded 0 events"), "{said}");
+    let report = heaplab().current_dir(folder.path()).args(["report", "quiet.heaplab"]).output().unwrap();
+    assert!(report.status.success() && text(&report.stdout).contains("Nothing was allocated"), "{}", text(&report.stderr));
+    let replay = heaplab().current_dir(folder.path()).args(["replay", "quiet.heaplab", "--on", "glibc"]).output().unwrap();
+    assert!(!text(&replay.stderr).contains("panicked"), "{}", text(&replay.stderr));
+}
+
+/// As Firefox does: a script starts what is meant, and the script's shell is all that can be seen.
+#[test]
+fn a_largest_process_with_an_allocator_of_its_own_is_a_failed_recording() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "static char memory[64 << 20]; static unsigned long used;\
+        void *malloc(unsigned long n) { char *at = memory + used; used += (n + 15) & ~15ul; return at; } void free(void *p) { (void)p; }\
+        int main(void) { for (int i = 0; i < 500; i++) { char *p = malloc(100000); for (int j = 0; j < 100000; j += 4096) p[j] = 1; } return 0; }";
+    std::fs::write(folder.path().join("browser.c"), source).unwrap();
+    let browser = folder.path().join("browser");
+    let built = Command::new("cc").args(["-rdynamic", "-fno-builtin", "-o"]).arg(&browser).arg(folder.path().join("browser.c")).status();
+    assert!(built.unwrap().success());
+    for script in ["exec ./browser", "./browser; true"] {
+        let recorded =
+            heaplab().current_dir(folder.path()).args(["record", "--force", "-o", "b.heaplab", "--", "sh", "-c", script]).output();
+        let recorded = recorded.unwrap();
+        let said = text(&recorded.stderr);
+        assert_eq!(recorded.status.code(), Some(1), "{script}: {said}");
+        assert!(
+            said.lines().last().is_some_and(|line| line.contains("browser), the largest with ") && line.contains("defines malloc itself")),
+            "{said}"
+        );
+    }
+}
+
+#[test]
+fn an_option_that_is_mistyped_is_not_taken_for_the_program() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |words: &[&str]| heaplab().current_dir(folder.path()).arg("record").args(words).output().unwrap();
+    let mistyped = run(&["--forcee", "--", "true"]);
+    let said = text(&mistyped.stderr);
+    assert!(mistyped.status.code() == Some(2) && said.contains("'--forcee'") && said.contains("'--force'"), "{said}");
+    // Behind the program every word is the program's, and behind `--` the program may be called anything.
+    let own = run(&["-o", "a.heaplab", "sh", "-c", "exit $#", "--force", "-o", "x"]);
+    assert_eq!(own.status.code(), Some(2), "{}", text(&own.stderr));
+    assert!(folder.path().join("a.heaplab").exists());
+    let odd = run(&["--", "--forcee"]);
+    assert!(odd.status.code() == Some(1) && text(&odd.stderr).contains("--forcee"), "{}", text(&odd.stderr));
+}
+
 /// Said once, when it begins and nobody knows how long it will run.
 #[test]
 fn a_program_that_cannot_be_recorded_is_refused_with_the_reason_said_once() {

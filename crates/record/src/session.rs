@@ -584,6 +584,12 @@ impl Recorded {
         obstacle_text(&self.program, self.obstacle.as_ref())
     }
 
+    /// Whether everything that ran was recorded: where there are no events, nothing was allocated.
+    pub fn is_whole(&self) -> bool {
+        let all_seen = self.obstacle.is_none() && self.refused.is_none() && self.unrecorded.is_empty();
+        all_seen && self.cut.is_none() && self.totals.images > 0
+    }
+
     /// Why nothing was recorded, if nothing was.
     pub fn nothing(&self) -> Option<String> {
         // What the spool did not take is still in the rings, and finishing reads it there.

@@ -40,7 +40,8 @@ is `java` itself, that JVM alone is asked, by an argument, and says no more than
 those that it starts as well, as if it were a script. JVMs that were seen and not recorded are named at the end.
 
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
-heaptrack; 1 where nothing could be recorded or finished, with a line \"heaplab: ...\" on standard error.")]
+heaptrack; 1 where nothing could be recorded or finished, or nothing of the program itself or of the largest
+process, with a line \"heaplab: ...\" on standard error.")]
 pub struct Args {
     /// The bundle to write [default: PROGRAM.heaplab]
     #[arg(short, long, value_name = "BUNDLE")]
@@ -84,7 +85,7 @@ pub struct Args {
     #[arg(long, hide = true, value_name = "BYTES")]
     spool_limit: Option<u64>,
     /// The program and its arguments
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "PROGRAM")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     command: Vec<OsString>,
 }
 
@@ -178,7 +179,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         }
     })?;
     bar.finish_and_clear();
-    if let Some(reason) = recorded.nothing() {
+    if let Some(reason) = recorded.nothing().filter(|_| !recorded.is_whole()) {
         output::discard_spool(&recorded.spool)?;
         if recorded.obstacle.is_some() {
             bail!("nothing was recorded of {}, for the reason given above", program.display());
@@ -192,6 +193,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let main_missed = recorded.unrecorded.iter().any(|process| process.pid == recorded.pid);
     if main_missed {
         bail!("{}, or the program that it became, was not recorded (see above)", program.display());
+    }
+    if let Some(largest) = &finished.largest_unseen {
+        bail!("{largest}; its requests are not in the recording, which holds only those of the other processes");
     }
     Ok(ExitCode::from(recorded.exit_code()))
 }

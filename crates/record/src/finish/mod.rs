@@ -18,6 +18,7 @@ pub mod waits;
 
 use crate::clock::{Clock, Moment};
 use crate::control::{CONTROL_FILE, ControlFacts};
+use crate::diagnose::{self, Obstacle};
 use crate::discover;
 use crate::error::RecordError;
 use crate::execs::{self, Exec, Unseen};
@@ -32,7 +33,7 @@ use crate::unrecorded;
 use heaplab_recorder::layout;
 use heaplab_trace::EventSink;
 use heaplab_trace::bundle::{BundleWriter, Meta};
-use heaplab_trace::tables::Tables;
+use heaplab_trace::tables::{Sample, Tables};
 use merge::{Action, Counts, ImageInput, Merge};
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fs;
@@ -53,6 +54,8 @@ pub struct Finished {
     pub processes: usize,
     /// Bytes of the bundle's files.
     pub bundle_bytes: u64,
+    /// Which process was the largest, and why its requests could not be seen; `None` where they were.
+    pub largest_unseen: Option<String>,
 }
 
 /// How far finishing is.
@@ -111,7 +114,20 @@ pub fn finish(spool: &Path, output: &Path, options: &Options, progress: &mut dyn
     let entries = fs::read_dir(output).map_err(RecordError::io("cannot read", output))?;
     let bundle_bytes = entries.flatten().filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum();
     let meta = Meta { events: counts.events, objects: counts.objects, duration_ns: meta.duration_ns.max(counts.last_ns), ..meta };
-    Ok(Finished { output: output.to_owned(), meta, counts, processes, bundle_bytes })
+    let largest_unseen = largest_unseen(&tables);
+    Ok(Finished { output: output.to_owned(), meta, counts, processes, bundle_bytes, largest_unseen })
+}
+
+/// The process with the most resident memory, where its executable's own `malloc` is found before the recorder's: Firefox under its wrapper
+/// script, for one. Such a process loads the recorder, and what is recorded is its small neighbours.
+fn largest_unseen(tables: &Tables) -> Option<String> {
+    let resident = |sample: &Sample| sample.resident_peak_bytes.max(sample.resident_bytes);
+    let largest = tables.samples.iter().max_by_key(|sample| resident(sample))?;
+    let process = tables.processes.get(largest.process as usize)?;
+    let obstacle = diagnose::obstacle(Path::new(&process.executable), None)?;
+    let own_malloc = matches!(obstacle, Obstacle::OwnMalloc { exported: true } | Obstacle::Sanitizer(_));
+    let (pid, program, mib) = (process.pid, &process.executable, resident(largest) as f64 / f64::from(1 << 20));
+    own_malloc.then(|| format!("process {pid} ({program}), the largest with {mib:.1} MiB resident, {obstacle}"))
 }
 
 /// Merges all rings of a spool into `sink`, and gives the tables and what is known of the recording. `index` as in [`Options`].
