@@ -23,10 +23,12 @@
 //! ```
 
 mod check;
+mod family;
 mod mark_sweep;
 mod object;
 mod semi_space;
 
+pub use family::{Design, Spec, Textbook};
 pub use mark_sweep::MarkSweep;
 pub use object::Options;
 pub use semi_space::SemiSpace;

@@ -1,6 +1,6 @@
 //! Heaps that collect: how often and why, what their space held, and the committed bytes side by side.
 
-use super::{name, table};
+use super::{parameter_lines, table};
 use comfy_table::Table;
 use heaplab_experiment::results::HeapResult;
 use heaplab_findings::words::bytes;
@@ -29,7 +29,7 @@ fn overview(heap: &HeapResult) -> Option<Vec<String>> {
     let committed = most(|collection| collection.before.committed_bytes.max(collection.after.committed_bytes));
     let used = most(|collection| collection.before.used_bytes);
     Some(vec![
-        name(heap),
+        parameter_lines(&heap.heap),
         count,
         format!("{}\n{}", bytes(committed), bytes(last.after.committed_bytes)),
         format!("{}\n{}", bytes(used), bytes(last.after.used_bytes)),
@@ -62,7 +62,7 @@ fn side_by_side(heaps: &[&HeapResult], columns: usize) -> Option<Table> {
         std::iter::once(format!("{} of {rows}", row + 1)).chain(committed).collect()
     });
     let headings: Vec<String> =
-        std::iter::once("committed after\nforced collection".into()).chain(heaps.iter().map(|heap| name(heap))).collect();
+        std::iter::once("committed after\nforced collection".into()).chain(heaps.iter().map(|heap| parameter_lines(&heap.heap))).collect();
     let mut grid = table([""; 0], lines.collect(), columns)?;
     grid.set_header(headings);
     Some(grid)

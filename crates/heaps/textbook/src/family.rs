@@ -1,0 +1,109 @@
+//! The family `textbook`: `textbook:mark-sweep` and `textbook:semi-space`.
+
+use crate::{MarkSweep, Options, SemiSpace};
+use heaplab_heap::{Family, FamilyError, Lab, Name, Parameter, Row, Traits, parameter};
+use std::fmt;
+
+/// The family's name.
+const NAME: &str = "textbook";
+
+/// Parameters of both heaps.
+const PARAMETERS: [Parameter; 1] = [Parameter {
+    name: "limit",
+    takes: "bytes, with k, m or g",
+    default: "16g",
+    help: "the most that the heap may take; beyond, births fail",
+}];
+
+/// The family.
+#[derive(Clone, Copy, Debug)]
+pub struct Textbook;
+
+/// One of the two collectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Design {
+    /// Mark-sweep.
+    MarkSweep,
+    /// Semi-space copying.
+    SemiSpace,
+}
+
+impl Design {
+    /// Each with its name and what it is.
+    const ALL: [(Design, &str, &str); 2] = [
+        (Design::MarkSweep, "mark-sweep", "mark-sweep with one address-ordered free list, first fit"),
+        (Design::SemiSpace, "semi-space", "two halves, copied breadth first (Cheney)"),
+    ];
+
+    fn name(self) -> &'static str {
+        Design::ALL.iter().find(|(design, ..)| *design == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+/// A collector with its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Spec {
+    design: Design,
+    limit_bytes: Option<u64>,
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{NAME}:{}", self.design.name())?;
+        self.limit_bytes.map_or(Ok(()), |limit| write!(f, ",limit={limit}"))
+    }
+}
+
+impl heaplab_heap::Spec for Spec {
+    fn traits(&self) -> Traits {
+        Traits { limit: self.limit_bytes.map(|limit| format!("limit={limit}")), ..Traits::default() }
+    }
+}
+
+impl Family for Textbook {
+    type Spec = Spec;
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |(_, name, summary): (Design, &str, &'static str)| Row {
+            name: format!("{NAME}:{name}"),
+            summary,
+            parameters: PARAMETERS.iter().map(Into::into).collect(),
+            example: Some("textbook:mark-sweep,limit=64m"),
+            ..Row::default()
+        };
+        Design::ALL.map(row).into()
+    }
+
+    fn parse(&self, name: &Name) -> Option<Result<Spec, FamilyError>> {
+        (name.head == NAME).then(|| parse(name))
+    }
+
+    fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
+        let mut options = Options::default();
+        options.limit_bytes = spec.limit_bytes.map_or(options.limit_bytes, |limit| limit as usize);
+        match spec.design {
+            Design::MarkSweep => Ok(lab.collected(MarkSweep::new(options).map_err(FamilyError::failed)?)),
+            Design::SemiSpace => Ok(lab.collected(SemiSpace::new(options).map_err(FamilyError::failed)?)),
+        }
+    }
+}
+
+fn parse(name: &Name) -> Result<Spec, FamilyError> {
+    let wrong = |what: String| Err(FamilyError::Wrong(format!("{}: {what}", name.text)));
+    let variant = name.variant.as_deref().unwrap_or("");
+    let Some((design, ..)) = Design::ALL.into_iter().find(|(_, known, _)| *known == variant) else {
+        return wrong(format!("there are {NAME}:mark-sweep and {NAME}:semi-space"));
+    };
+    let mut spec = Spec { design, limit_bytes: None };
+    for (key, value) in &name.parameters {
+        match (key.as_str(), parameter::bytes(value).filter(|bytes| (1 << 20..=1 << 40).contains(bytes))) {
+            ("limit", Some(bytes)) => spec.limit_bytes = Some(bytes),
+            ("limit", None) => return wrong(format!("limit takes bytes from 1m to 1024g, not {value}")),
+            _ => return wrong(format!("{key} is no parameter; it has limit")),
+        }
+    }
+    match name.strays.first() {
+        Some(stray) => wrong(format!("{stray} is no parameter; it has limit")),
+        None => Ok(spec),
+    }
+}
