@@ -10,13 +10,14 @@ use crate::model::Page;
 const TEMPLATE: &str = include_str!("../assets/page.html");
 const STYLE: &str = include_str!("../assets/page.css");
 /// In the order in which they are joined to one module: each may use what stands before it.
-const SCRIPTS: [&str; 9] = [
+const SCRIPTS: [&str; 10] = [
     include_str!("../assets/format.js"),
     include_str!("../assets/dom.js"),
     include_str!("../assets/timeline.js"),
     include_str!("../assets/flame.js"),
     include_str!("../assets/findings.js"),
     include_str!("../assets/tables.js"),
+    include_str!("../assets/heap-map.js"),
     include_str!("../assets/replay.js"),
     include_str!("../assets/metaspace.js"),
     include_str!("../assets/main.js"),

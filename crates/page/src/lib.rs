@@ -10,7 +10,7 @@
 //!
 //! let (meta, tables) = (Default::default(), Default::default());
 //! let (profile, findings) = (Default::default(), Default::default());
-//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replays: &[], metaspaces: &[] };
+//! let sources = Sources { meta: &meta, tables: &tables, process: None, profile: &profile, findings: &findings, replays: &[], metaspaces: &[], heap_at: None };
 //! assert!(html(&page(&sources)).starts_with("<!doctype html>"));
 //! ```
 
@@ -20,4 +20,4 @@ pub mod limits;
 pub mod model;
 
 pub use compose::html;
-pub use convert::{JvmMetaspace, Sources, page};
+pub use convert::{HeapAt, JvmMetaspace, Sources, page};

@@ -31,5 +31,11 @@ pub const LIVE_STACKS: usize = 200;
 pub const STACK_FRAMES: usize = 128;
 /// Points of each heap's curve of resident bytes.
 pub const CURVE_POINTS: usize = 256;
+/// Cells of a page's strip in a picture of a heap.
+pub const STRIP_CELLS: usize = 128;
+/// Pages drawn of each space of a heap.
+pub const MAPPED_PAGES: usize = 400;
+/// Collections of each heap's curve.
+pub const COLLECTION_POINTS: usize = 512;
 /// Characters of a name (C++ names reach tens of thousands).
 pub const NAME_CHARS: usize = 600;

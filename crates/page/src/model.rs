@@ -5,11 +5,13 @@
 //! parallel lists rather than lists of objects where there are thousands of rows. Counts and bytes above 2^53 lose
 //! their last digits in a browser; no recording that fits a machine reaches them.
 
+mod heap_map;
 mod metaspace;
 mod replay;
 
+pub use heap_map::{FreeKind, HeapMap, MappedPage, MappedSpace};
 pub use metaspace::{Metaspace, MetaspaceFinding, MetaspaceKind};
-pub use replay::{Ratio, Replay, ReplayHeap, ReplaySpace};
+pub use replay::{Ratio, Replay, ReplayCollections, ReplayHeap, ReplaySpace};
 use serde::Serialize;
 
 /// The whole page.
@@ -49,6 +51,8 @@ pub struct Page {
     pub replay: Option<Replay>,
     /// Earlier replays that measured what no newer one did, the newest first.
     pub earlier_replays: Vec<Replay>,
+    /// The pages of a heap at one moment; `None`: none was asked for.
+    pub heap_map: Option<HeapMap>,
     /// Metaspaces of the recorded JVMs, the largest first; none: the recording is of something else.
     pub metaspaces: Vec<Metaspace>,
     /// What was left out to keep the page small, each a sentence.

@@ -72,6 +72,20 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         }
     }
 
+    /// Runs until the heap has collected `collections` times, to the end of the instruction that made it; without a number, and
+    /// where the heap collects less often, to the program's end. No object is written.
+    ///
+    /// # Errors
+    /// As for [`Driver::run_to`].
+    pub fn run_until(&mut self, collections: Option<usize>) -> Result<(), ReplayError> {
+        let words = self.program.words().len();
+        let Some(wanted) = collections else { return self.run_to(words, Touch::None) };
+        while self.at < words && self.heap.collections().len() < wanted {
+            self.run_to(self.at + 1, Touch::None)?;
+        }
+        Ok(())
+    }
+
     fn run_touching<const POLICY: u8>(&mut self, end: usize) -> Result<(), ReplayError> {
         let words = self.program.words();
         while self.at < end {

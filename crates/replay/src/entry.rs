@@ -4,11 +4,15 @@
 //! its heaps, so that a virtual call is paid once a cell and none an event.
 
 use crate::cell::{self, CellReport, CellRequest, SpaceReport, SpaceSample, TimeReport};
+use crate::collected;
 use crate::driver::{Driver, ReplayError};
+use crate::slots::Slots;
 use crate::workload::Replayed;
 use crate::{CellKind, Touch};
 use heaplab_heap::name::{self, Name};
-use heaplab_heap::{Collected, Collection, Family, FamilyError, Footprint, Lab, Manual, OutsideReport, Part, Row, Spec, Traits, Workload};
+use heaplab_heap::{
+    Collected, Collection, Family, FamilyError, Footprint, Lab, Manual, OutsideReport, Part, Row, Spec, Traits, Workload, World,
+};
 use heaplab_trace::program::{Program, Step};
 use std::fmt;
 
@@ -42,7 +46,16 @@ pub trait Selected: fmt::Display + fmt::Debug + Send + Sync {
     ///
     /// # Errors
     /// The heap cannot be made, cannot run the program, or cannot be walked.
-    fn stand(&self, program: &Program) -> Result<Standing, FamilyError>;
+    fn stand(&self, program: &Program) -> Result<Standing, FamilyError> {
+        self.stand_after(program, None)
+    }
+
+    /// [`Selected::stand`] right after collection number `collection`, counted from 1, of a heap that collects; `None`: at the
+    /// program's end.
+    ///
+    /// # Errors
+    /// As for [`Selected::stand`], and there is no such collection.
+    fn stand_after(&self, program: &Program, collection: Option<usize>) -> Result<Standing, FamilyError>;
 
     /// Another box of the same heap.
     fn boxed(&self) -> Box<dyn Selected>;
@@ -63,6 +76,8 @@ pub struct Standing {
     pub blocks: Vec<Option<usize>>,
     /// How many bytes are where, as it says.
     pub footprint: Footprint,
+    /// Every collection so far, of a heap that collects.
+    pub collections: Vec<Collection>,
 }
 
 /// A family as an entry of the table.
@@ -128,12 +143,21 @@ impl<F: Family> Selected for One<F> {
         Ok(report.unwrap_or_else(|error| CellReport::Failed { reason: self.explained(&error) }))
     }
 
-    fn stand(&self, program: &Program) -> Result<Standing, FamilyError> {
+    fn stand_after(&self, program: &Program, collection: Option<usize>) -> Result<Standing, FamilyError> {
         self.suits(program)?;
         let refused = || FamilyError::Wrong(format!("{self} does not tell where its chunks, free blocks and headers lie"));
-        let standing = self.family.run(&self.spec, WalkLab { workload: Replayed(program) })?;
+        let standing = self.family.run(&self.spec, WalkLab { workload: Replayed(program), collection })?;
         let standing = standing.map_err(|error| FamilyError::Failed(format!("{self}: {}", self.explained(&error))))?;
-        standing.ok_or_else(refused)
+        let standing = standing.ok_or_else(refused)?;
+        match collection {
+            Some(wanted) if standing.collections.len() < wanted || wanted == 0 => {
+                let there = standing.collections.len();
+                Err(FamilyError::Wrong(format!(
+                    "collection:{wanted}: {self} collects {there} times on this workload; name one of 1 to {there}, or end"
+                )))
+            }
+            _ => Ok(standing),
+        }
     }
 
     fn boxed(&self) -> Box<dyn Selected> {
@@ -209,9 +233,10 @@ fn births_at_checkpoints(program: &Program) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Runs a heap to the program's end and walks it. `None`: it cannot be walked.
+/// Runs a heap to the program's end, or until it has collected so often, and walks it. `None`: it cannot be walked.
 struct WalkLab<'a> {
     workload: Replayed<'a>,
+    collection: Option<usize>,
 }
 
 impl Lab for WalkLab<'_> {
@@ -232,11 +257,17 @@ impl Lab for WalkLab<'_> {
         driver.run(Touch::None)?;
         let blocks = (0..program.facts().slots).map(|slot| driver.block(slot).map(|block| block.addr().get())).collect();
         let heap = driver.heap();
-        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks }))
+        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks, collections: Vec::new() }))
     }
 
-    fn collected<H: Collected>(self, _heap: H) -> Self::Output {
-        Ok(None)
+    fn collected<H: Collected>(self, heap: H) -> Self::Output {
+        let program = self.workload.0;
+        let mut driver = collected::Driver::new(program, heap, Slots::new(program.facts().slots)?);
+        driver.run_until(self.collection)?;
+        let blocks = (0..program.facts().slots).map(|slot| driver.world().object(slot).map(|object| object.address.addr().get())).collect();
+        let heap = driver.heap();
+        let collections = heap.collections().to_vec();
+        Ok(heap.walk().map(|parts| Standing { parts, footprint: heap.footprint(), blocks, collections }))
     }
 
     fn outside(self, _run: &mut dyn FnMut(&dyn Workload) -> Result<OutsideReport, String>) -> Self::Output {

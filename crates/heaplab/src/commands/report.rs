@@ -5,6 +5,7 @@
 
 pub mod analysis;
 mod frames;
+mod heap_at;
 mod json;
 pub mod metaspace;
 mod model;
@@ -30,6 +31,7 @@ Examples:
   heaplab report app.heaplab --html report.html       the same and more, to look at in a browser
   heaplab report jvm.heaplab --at 1.5s                a JVM's metaspace, as jcmd VM.metaspace says it
   heaplab report jvm.heaplab --model metaspace:jdk11  what its workload would hold in JDK 11's
+  heaplab report app.heaplab --on v8:many --at collection:7 --html p.html   that heap's pages, drawn
   heaplab report app.heaplab --json | jq '.findings.findings[0].title'
 
 A moment is the name of a mark, a time (12ms, 1.5s, 2min), `peak` or `end`.";
@@ -73,6 +75,10 @@ pub struct Args {
     /// each mark, and by kind of loader at the end or at --at; several times for several models
     #[arg(long, value_name = "METASPACE", conflicts_with_all = ["json", "html", "blocks", "between"])]
     model: Vec<String>,
+    /// Show the pages of this heap when it has run the workload: at the end, or with --at collection:N after its
+    /// N-th collection (heaplab heaps lists the heaps)
+    #[arg(long, value_name = "HEAP", conflicts_with_all = ["json", "model", "between", "blocks"])]
+    on: Option<String>,
     /// Check first that the recording is whole: every row against the format and against what a program can do
     #[arg(long)]
     verify: bool,
@@ -89,18 +95,24 @@ fn parse_basis(text: &str) -> Result<Basis, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
-    let wanted: Vec<String> = args.at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
+    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
+    let heap_at = args.on.as_deref().map(|name| heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref())).transpose()?;
+    let at = if heap_at.is_some() { None } else { args.at.clone() };
+    let wanted: Vec<String> = at.iter().cloned().chain(args.between.iter().flatten().cloned()).collect();
     if args.verify {
         bundle.verify()?;
         eprintln!("{}: every row is as the format and the order of events ask", args.bundle.display());
     }
-    let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
     let look = text::Look { width: terminal::columns(), listing_width: terminal::width(), colour: terminal::has_colours(), top: args.top };
     let jvms = metaspace::jvms(&bundle, selection);
     if !args.model.is_empty() {
         for (jvm, name) in jvms.iter().flat_map(|jvm| args.model.iter().map(move |name| (*jvm, name))) {
             print!("{}", model::text(&bundle, jvm, name, args.at.as_deref())?)?;
         }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let (Some(heap_at), None) = (&heap_at, &args.html) {
+        print!("{}", heap_at.text(&look))?;
         return Ok(ExitCode::SUCCESS);
     }
     let is_text = !args.json && args.html.is_none() && !args.blocks;
@@ -119,7 +131,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         let replays = crate::replayed::load(&args.bundle, analysis.process, args.replay.as_deref())?;
         let moment = args.at.as_ref().map_or(String::from("At the end"), |name| format!("At {name}"));
         let of_jvms = metaspaces.iter().map(|of| JvmMetaspace { process: of.process, report: &of.report, moment: &moment });
-        write_html(file, &bundle, &analysis, &replays, &of_jvms.collect::<Vec<_>>())?;
+        write_html(file, &bundle, &analysis, &replays, &of_jvms.collect::<Vec<_>>(), heap_at.as_ref())?;
         if !args.json {
             return Ok(ExitCode::SUCCESS);
         }
@@ -143,6 +155,7 @@ fn write_html(
     analysis: &Analysis,
     replays: &[Results],
     metaspaces: &[JvmMetaspace<'_>],
+    heap_at: Option<&heap_at::HeapAt>,
 ) -> Result<()> {
     let sources = heaplab_page::Sources {
         meta: bundle.meta(),
@@ -152,6 +165,7 @@ fn write_html(
         findings: &analysis.findings,
         replays,
         metaspaces,
+        heap_at: heap_at.map(heap_at::HeapAt::as_source),
     };
     let page = heaplab_page::html(&heaplab_page::page(&sources));
     output::write(file, false, |out| Ok(out.write_all(page.as_bytes())?))?;

@@ -56,7 +56,7 @@ impl fmt::Display for Spec {
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
-        Traits { limit: self.limit_bytes.map(|limit| format!("limit={limit}")), ..Traits::default() }
+        Traits { walked: true, limit: self.limit_bytes.map(|limit| format!("limit={limit}")), ..Traits::default() }
     }
 }
 
@@ -69,6 +69,7 @@ impl Family for Textbook {
             summary,
             parameters: PARAMETERS.iter().map(Into::into).collect(),
             example: Some("textbook:mark-sweep,limit=64m"),
+            is_walked: true,
             ..Row::default()
         };
         Design::ALL.map(row).into()

@@ -6,7 +6,7 @@
 use crate::check;
 use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
 use heaplab_address_space::{Error, Options as Reserve, Reservation};
-use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, SpaceState, World};
+use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role, SpaceState, World};
 use std::ptr::NonNull;
 
 /// The heap grows by this much at least.
@@ -173,6 +173,25 @@ impl Heap for MarkSweep {
 
     fn check_deep(&self) -> Result<(), CheckError> {
         check::blocks(self)
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        let base = self.space.base().as_ptr() as usize;
+        let mut parts = vec![Part::new(0, Role::Chunk, "heap", base..base + self.committed)];
+        let mut offset = 0;
+        while offset < self.top {
+            let from = offset;
+            let state = self.header(from).state;
+            while offset < self.top && self.header(offset).state == state {
+                offset += self.header(offset).bytes as usize;
+            }
+            let (role, name) = if state == State::Free { (Role::Vacant, "(free)") } else { (Role::Blocks, "objects") };
+            parts.push(Part::new(1, role, name, base + from..base + offset));
+        }
+        if self.top < self.committed {
+            parts.push(Part::new(1, Role::Vacant, "(not yet used)", base + self.top..base + self.committed));
+        }
+        Some(parts)
     }
 }
 

@@ -4,7 +4,7 @@
 use crate::check;
 use crate::object::{HEADER_BYTES, Header, Options, Pace, State, living, object_bytes, report_reclaimed};
 use heaplab_address_space::{Error, Options as Reserve, Reservation};
-use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, SpaceState, World};
+use heaplab_heap::{Ask, Birth, CheckError, Collected, Collection, Footprint, Heap, OutOfMemory, Part, Role, SpaceState, World};
 use std::ptr::NonNull;
 
 /// The half in use grows by this much at least.
@@ -124,6 +124,18 @@ impl Heap for SemiSpace {
 
     fn check_deep(&self) -> Result<(), CheckError> {
         check::end_to_end(self.top, |offset| self.header(offset)).map(drop)
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        let mut parts = Vec::new();
+        for (half, committed) in self.committed.into_iter().enumerate().filter(|(_, committed)| *committed > 0) {
+            let base = self.halves[half].base().as_ptr() as usize;
+            let top = if half == self.half { self.top } else { 0 };
+            parts.push(Part::new(0, Role::Chunk, "half", base..base + committed));
+            parts.push(Part::new(1, Role::Blocks, "objects", base..base + top));
+            parts.push(Part::new(1, Role::Vacant, "(not yet used)", base + top..base + committed));
+        }
+        Some(parts)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod findings;
 mod flame;
+mod heap_map;
 mod metaspace;
 mod names;
 mod processes;
@@ -10,6 +11,7 @@ mod sizes;
 mod timeline;
 
 use crate::{compose::shorten, limits, model};
+pub use heap_map::HeapAt;
 use heaplab_experiment::results::Results;
 use heaplab_findings::{Findings, words};
 use heaplab_profile::{Lifetime, Profile};
@@ -33,6 +35,8 @@ pub struct Sources<'a> {
     pub replays: &'a [Results],
     /// What the metaspaces of recorded JVMs held: of the one that the page is about, or of each.
     pub metaspaces: &'a [JvmMetaspace<'a>],
+    /// A heap that ran the workload up to a moment, to be drawn page by page.
+    pub heap_at: Option<HeapAt<'a>>,
 }
 
 /// What a JVM's metaspace held at a moment.
@@ -58,6 +62,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
     let live_at_end = live_at_end(sources, &mut names, &mut left_out);
     left_out.extend(findings.limits.iter().cloned());
     let metaspaces = metaspace::metaspaces(sources, &mut left_out);
+    let heap_map = sources.heap_at.as_ref().map(|heap| heap_map::heap_map(heap, &mut left_out));
     model::Page {
         writer: concat!("heaplab ", env!("CARGO_PKG_VERSION")).into(),
         recording: recording(sources),
@@ -75,6 +80,7 @@ pub fn page(sources: &Sources<'_>) -> model::Page {
         lifetimes_by_bytes: lifetimes(&profile.lifetimes.by_bytes),
         replay: sources.replays.first().map(replay::replay),
         earlier_replays: replay::earlier(sources.replays),
+        heap_map,
         metaspaces,
         left_out,
         frames: names.into_rows(),

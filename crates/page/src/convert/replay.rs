@@ -5,6 +5,8 @@ use crate::{limits, model};
 use heaplab_experiment::results::{Comparison, HeapResult, Measure, Outcome, Results, Settings, Space, Touch};
 use heaplab_experiment::summary::blocks_needed;
 use heaplab_experiment::verdict::has_ratio;
+use heaplab_heap::Collection;
+use std::collections::BTreeMap;
 
 pub(crate) fn replay(results: &Results) -> model::Replay {
     let baseline = results.heaps.first().map(|heap| heap.heap.clone()).unwrap_or_default();
@@ -54,6 +56,7 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
         name: heap.heap.clone(),
         version: heap.version.clone(),
         space: heap.space.as_ref().map(space_row),
+        collections: (!heap.collections.is_empty()).then(|| collections(&heap.collections)),
         event_ns: heap.time.as_ref().map(|time| time.ns_per_event.value),
         space_ratio: ratio(Measure::Space),
         time_ratio: ratio(Measure::Time),
@@ -62,6 +65,23 @@ fn heap_row(results: &Results, heap: &HeapResult) -> model::ReplayHeap {
             .iter()
             .map(|failure| format!("{} cell of block {}: {}", failure.kind, failure.block, failure.reason))
             .collect(),
+    }
+}
+
+fn collections(all: &[Collection]) -> model::ReplayCollections {
+    let mut kinds: BTreeMap<&str, u64> = BTreeMap::new();
+    all.iter().for_each(|one| *kinds.entry(&one.kind).or_default() += 1);
+    let shown = all.len().min(limits::COLLECTION_POINTS);
+    let nth = |row: usize| &all[if shown < 2 { 0 } else { row * (all.len() - 1) / (shown - 1) }];
+    let column = |of: fn(&Collection) -> u64| (0..shown).map(|row| of(nth(row))).collect();
+    model::ReplayCollections {
+        count: all.len() as u64,
+        kinds: kinds.iter().map(|(kind, count)| format!("{} {kind}", words::count(*count))).collect::<Vec<_>>().join(", "),
+        births: column(|one| one.births),
+        committed_bytes: column(|one| one.after.committed_bytes),
+        used_bytes: column(|one| one.after.used_bytes),
+        waste_bytes: column(|one| one.after.waste_bytes),
+        pause_ns: all.iter().filter_map(|one| one.pause_ns).collect(),
     }
 }
 

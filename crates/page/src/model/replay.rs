@@ -36,6 +36,8 @@ pub struct ReplayHeap {
     pub version: String,
     /// Resident bytes, the driver's own taken off; `None`: not measured.
     pub space: Option<ReplaySpace>,
+    /// Collections, of a heap that collects.
+    pub collections: Option<ReplayCollections>,
     /// Nanoseconds an event, the driver's own taken off; `None`: not measured.
     pub event_ns: Option<f64>,
     /// Peak space as a ratio to the baseline.
@@ -44,6 +46,25 @@ pub struct ReplayHeap {
     pub time_ratio: Option<Ratio>,
     /// Measurements that failed, each a sentence.
     pub failures: Vec<String>,
+}
+
+/// The collections of one heap: at most [`crate::limits::COLLECTION_POINTS`] of them, evenly chosen, the last among them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ReplayCollections {
+    /// All that ran.
+    pub count: u64,
+    /// How many of each kind, in words: "12 scavenge, 7 mark-compact".
+    pub kinds: String,
+    /// Births before each.
+    pub births: Vec<u64>,
+    /// Committed bytes of the space that the heap is about, after each.
+    pub committed_bytes: Vec<u64>,
+    /// Used bytes after each.
+    pub used_bytes: Vec<u64>,
+    /// Free bytes on no list after each.
+    pub waste_bytes: Vec<u64>,
+    /// Pauses, where they were measured.
+    pub pause_ns: Vec<u64>,
 }
 
 /// Resident bytes of one heap.

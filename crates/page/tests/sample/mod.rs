@@ -38,7 +38,7 @@ impl Recorded {
     /// The page of it.
     pub fn page(&self) -> model::Page {
         let Recorded { meta, tables, profile, findings, replays, process } = self;
-        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replays, metaspaces: &[] })
+        heaplab_page::page(&Sources { meta, tables, process: *process, profile, findings, replays, metaspaces: &[], heap_at: None })
     }
 }
 
@@ -358,6 +358,7 @@ fn results() -> Results {
         });
         let peak = (7_000_000.0 * scale) as u64 + 200_000;
         HeapResult {
+            collections: Vec::new(),
             heap: name.into(),
             version: version.into(),
             space: Some(Space {
