@@ -2,11 +2,11 @@
 
 const STRIP_HEIGHT = 9;
 // Kinds of free bytes, from those with most bytes on; the rest share the last.
-const FREE_COLOURS = ['--flame-0', '--flame-1', '--flame-2', '--flame-3', '--flame-4', '--flame-5'];
+const FREE_COLOURS = ['free-0', 'free-1', 'free-2', 'free-3', 'free-4', 'free-5'];
 
 function heapMapParts(map) {
   if (!map) return [];
-  const legend = el('p', { class: 'note' }, swatch('--live'), ' in blocks  ', ...map.free.slice(0, FREE_COLOURS.length).flatMap((kind, index) => [swatch(colourOf(map, index)), ` ${kind.name}  `]));
+  const legend = el('p', { class: 'note' }, swatch('live'), ' in blocks  ', ...map.free.slice(0, FREE_COLOURS.length).flatMap((kind, index) => [swatch(colourOf(map, index)), ` ${kind.name}  `]));
   const spaces = map.spaces.map((space) => el('div', {},
     el('h4', {}, `${space.name}: ${plural(space.pages.length + space.more_pages, 'page')}, ${formatBytes(space.live_bytes)} in blocks, ${formatBytes(space.vacant_bytes)} in none`),
     el('div', { class: 'strips' }, ...space.pages.map((page, index) => pageStrip(map, page, index))),
@@ -26,11 +26,11 @@ function isLost(name) {
 }
 
 function colourOf(map, index) {
-  return isLost(map.free[index].name) ? '--waste' : FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)];
+  return isLost(map.free[index].name) ? 'lost' : FREE_COLOURS[Math.min(index, FREE_COLOURS.length - 1)];
 }
 
 function swatch(colour) {
-  return svg('svg', { class: 'swatch', width: 11, height: 11, 'aria-hidden': 'true' }, svg('rect', { width: 11, height: 11, style: `fill: var(${colour})` }));
+  return svg('svg', { class: 'swatch', width: 11, height: 11, 'aria-hidden': 'true' }, svg('rect', { width: 11, height: 11, class: colour }));
 }
 
 // One page: neighbouring cells of one kind are one rectangle, and the whole says its sums.
@@ -41,15 +41,15 @@ function pageStrip(map, page, index) {
     let to = from + 1;
     while (to < page.strip.length && page.strip[to] === page.strip[from]) to += 1;
     const colour = colourOfLetter(map, page.strip[from]);
-    if (colour) rects.push(svg('rect', { x: from, width: to - from, height: STRIP_HEIGHT, style: `fill: var(${colour})` }));
+    if (colour) rects.push(svg('rect', { x: from, width: to - from, height: STRIP_HEIGHT, class: colour }));
     from = to;
   }
   return svg('svg', { class: 'strip', viewBox: `0 0 ${map.cells} ${STRIP_HEIGHT}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': said }, svg('title', {}, said), ...rects);
 }
 
 function colourOfLetter(map, letter) {
-  if (letter === 'l') return '--live';
-  if (letter === 'w') return '--waste';
+  if (letter === 'l') return 'live';
+  if (letter === 'w') return 'lost';
   if (letter === ' ') return null;
   const index = '0123456789abcdefghijkmnopqrstuvxyz'.indexOf(letter);
   return index < 0 || index >= map.free.length ? null : colourOf(map, index);
