@@ -6,6 +6,7 @@
 
 mod arrows;
 mod code;
+mod families;
 mod length;
 mod marks;
 mod rust;
@@ -59,6 +60,7 @@ pub fn run() -> Result<()> {
     let files = read_tree(root)?;
     let mut findings: Vec<Finding> = files.iter().flat_map(check).collect();
     findings.extend(arrows::check(&files));
+    findings.extend(families::check(&files));
     findings.extend(marks::check(&files));
     for long in files.iter().filter_map(length::nearly_too_long) {
         eprintln!("{long}");

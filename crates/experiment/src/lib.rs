@@ -5,6 +5,7 @@
 //! does between two blocks touches all heaps alike. Space is measured once and kept; time is repeated
 //! (docs/measuring.md).
 //!
+//! - [`own`]: an experiment for a program that brings heaps of its own.
 //! - [`plan`]: what is to be run, and which part of it is this machine's.
 //! - [`process`]: a cell as a fresh process with a clean environment.
 //! - [`mod@run`]: runs what is missing, one file a block, so that resuming and merging are file operations.
@@ -12,6 +13,7 @@
 //! - [`summary`] and [`verdict`]: from cells to [`results`], and to sentences.
 //! - [`table`]: every cell as a row of a Parquet file.
 
+pub mod own;
 pub mod plan;
 pub mod process;
 pub mod results;

@@ -3,7 +3,8 @@
 
 use crate::results::{Settings, Workload};
 use crate::statistics::Random;
-use heaplab_replay::{CellKind, CellRequest};
+use heaplab_heap::Traits;
+use heaplab_replay::{CellKind, CellRequest, Selected};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use xxhash_rust::xxh3::xxh3_64;
@@ -24,6 +25,18 @@ pub struct HeapCell {
     pub space_cells: u32,
     /// The heap as it is named where it keeps huge pages away; `None`: it has no such switch, or does so already.
     pub without_huge_pages: Option<String>,
+}
+
+/// Space cells of a heap whose space depends on time, and of all with threads, whose order differs from run to run: enough to show by how much.
+const SPACE_CELLS: u32 = 3;
+
+impl HeapCell {
+    /// A heap as a cell of an experiment, which runs `threads` at once or one.
+    pub fn of(heap: &dyn Selected, threads: bool) -> HeapCell {
+        let Traits { environment, without_huge_pages, space_depends_on_time, .. } = heap.traits();
+        let space_cells = if space_depends_on_time || threads { SPACE_CELLS } else { 1 };
+        HeapCell { name: heap.to_string(), environment, space_cells, without_huge_pages }
+    }
 }
 
 /// An experiment: one program, several heaps.

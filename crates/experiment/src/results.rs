@@ -5,7 +5,9 @@
 //! not tell is `None`, never zero.
 
 use heaplab_heap::Collection;
+use heaplab_trace::program::Program;
 use serde::{Deserialize, Serialize};
+use std::path::Path;
 
 pub use heaplab_replay::Touch;
 
@@ -92,6 +94,27 @@ pub struct Settings {
     /// heaplab was built without optimisation: times mean nothing.
     #[serde(default)]
     pub debug_build: bool,
+}
+
+impl Workload {
+    /// A program of the bundle at `bundle`, as the user named it.
+    pub fn of(program: &Program, bundle: &Path, recorded_ns: u64) -> Workload {
+        let facts = program.facts();
+        Workload {
+            bundle: bundle.display().to_string(),
+            program: facts.program.clone(),
+            allocator: facts.allocator.clone(),
+            process: facts.process,
+            events: facts.events,
+            objects: facts.objects,
+            threads: facts.threads,
+            peak_requested_bytes: facts.peak_requested_bytes,
+            end_requested_bytes: facts.end_requested_bytes,
+            usable_size_reads: facts.usable_size_reads,
+            cut: facts.cut.clone(),
+            recorded_ns,
+        }
+    }
 }
 
 /// Where it was measured.

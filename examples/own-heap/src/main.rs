@@ -1,22 +1,27 @@
-//! Replays a recording on the heap of `segregated.rs`: `cargo run --release -p own-heap -- app.heaplab`.
+//! Compares the heap of `segregated.rs` with glibc's on a recording: `cargo run --release -p own-heap -- app.heaplab`.
 //!
-//! This is all that a heap of one's own needs: the contract implemented, and this main.
+//! This is all that a heap of one's own needs: a contract implemented, a family of one name, and this main.
 
+mod family;
 mod segregated;
 
-use heaplab_replay::{CellKind, CellRequest, Touch, cell};
-use heaplab_trace::{bundle::Bundle, bundle::Selection, program};
-use segregated::Segregated;
+use heaplab_experiment::own;
+use heaplab_replay::{Families, Of};
+use heaplab_system::Allocators;
 use std::path::Path;
+
+const FAMILIES: Families = Families(&[&Of(Allocators), &Of(family::Segregate)]);
 
 fn main() -> anyhow::Result<()> {
     let path = std::env::args().nth(1).ok_or_else(|| anyhow::anyhow!("usage: own-heap BUNDLE"))?;
-    let program = program::cached(&Bundle::open(Path::new(&path))?, Selection::default())?;
-    for kind in [CellKind::Verify, CellKind::Space, CellKind::Time] {
-        let (heap, touch) = (String::from("segregated"), Touch::Known);
-        let request = CellRequest { heap, kind, program: program.path().into(), touch, threads: false, passes: 5, core: None };
-        let report = cell::run(Segregated::default(), &program, &request);
-        println!("{}", serde_json::to_string(&report)?);
+    if path == own::CELL {
+        return Ok(own::serve(&FAMILIES)?);
     }
+    let results = own::compare(&FAMILIES, "glibc,segregated", Path::new(&path), 10)?;
+    for found in results.comparisons {
+        let (ratio, measure) = (found.ratio, format!("{:?}", found.measure).to_lowercase());
+        println!("{measure} of {} over {}: {:.3} ({:.3} to {:.3})", found.heap, found.baseline, ratio.value, ratio.low, ratio.high);
+    }
+    results.verdict.iter().chain(&results.cautions).for_each(|sentence| println!("{sentence}"));
     Ok(())
 }

@@ -8,7 +8,7 @@ use crate::{choose, heaps, terminal};
 use anyhow::{Context, Result, bail};
 use heaplab_experiment::plan::passes_for;
 use heaplab_experiment::results::{Measure, Settings, Touch, Workload};
-use heaplab_experiment::{Plan, Processes, Progress, process, run as run_plan, table};
+use heaplab_experiment::{HeapCell, Plan, Processes, Progress, process, run as run_plan, table};
 use heaplab_findings::words::count;
 use heaplab_replay::threads::STARTED_MAX;
 use heaplab_replay::{CellReport, CellRequest};
@@ -180,20 +180,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
 
 fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
     let facts = program.facts();
-    let workload = Workload {
-        bundle: args.bundle.as_deref().unwrap_or(bundle.path()).display().to_string(),
-        program: facts.program.clone(),
-        allocator: facts.allocator.clone(),
-        process: facts.process,
-        events: facts.events,
-        objects: facts.objects,
-        threads: facts.threads,
-        peak_requested_bytes: facts.peak_requested_bytes,
-        end_requested_bytes: facts.end_requested_bytes,
-        usable_size_reads: facts.usable_size_reads,
-        cut: facts.cut.clone(),
-        recorded_ns: bundle.meta().duration_ns,
-    };
+    let workload = Workload::of(program, args.bundle.as_deref().unwrap_or(bundle.path()), bundle.meta().duration_ns);
     let settings = Settings {
         touch: args.touch,
         threads: args.threads,
@@ -210,7 +197,7 @@ fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], 
     Ok(Plan {
         program: program.path().to_path_buf(),
         workload,
-        heaps: specs.iter().map(|heap| heaps::cell(&**heap, args.threads)).collect(),
+        heaps: specs.iter().map(|heap| HeapCell::of(&**heap, args.threads)).collect(),
         settings,
         space: !args.time,
         time: !args.space,
@@ -228,7 +215,7 @@ fn loads(heap: &dyn heaplab_replay::Selected, executable: &Path) -> Result<()> {
     let Some(library) = heap.traits().library else { return Ok(()) };
     let mut child = Command::new(executable);
     child.args(["replay", "--load"]).arg(&library).stdin(Stdio::null()).env_clear();
-    child.envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(heaps::cell(heap, false).environment);
+    child.envs(process::KEPT.iter().filter_map(|name| Some((name, std::env::var_os(name)?)))).envs(HeapCell::of(heap, false).environment);
     let output = child.output().with_context(|| format!("{} cannot be started", executable.display()))?;
     if output.status.success() {
         return Ok(());

@@ -1,10 +1,11 @@
 //! Names that users type, and what is said of those that are wrong.
 
 use super::*;
+use heaplab_experiment::HeapCell;
 
 #[test]
 fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
-    let switch = |name: &str| cell(&*parse_list(name).unwrap()[0], false).without_huge_pages;
+    let switch = |name: &str| HeapCell::of(&*parse_list(name).unwrap()[0], false).without_huge_pages;
     for (heap, expected) in [
         ("glibc", None),
         ("glibc:hugetlb=1", Some("glibc:hugetlb=0")),
@@ -21,7 +22,7 @@ fn huge_pages_are_kept_away_by_each_heaps_own_switch() {
         let switch = switch(heap);
         assert_eq!(switch.as_deref(), expected, "{heap}");
         // It can be typed, and is the end of it.
-        assert!(switch.is_none_or(|named| cell(&*parse_list(&named).unwrap()[0], false).without_huge_pages.is_none()));
+        assert!(switch.is_none_or(|named| HeapCell::of(&*parse_list(&named).unwrap()[0], false).without_huge_pages.is_none()));
     }
 }
 

@@ -5,9 +5,9 @@
 use super::blocks::Blocks;
 use super::chunk::Chunk;
 use super::facts::{BLOCK_WORDS_MIN, DICTIONARY_LIMIT_WORDS, HEADER_WORDS, SMALL_CHUNKS_MAX, SPECIALIZED_CHUNKS_MAX, SPECIALIZED_WORDS};
-use super::geometry::{ChunkKind, Space};
 use super::piece::Piece;
 use super::pool::Pool;
+use super::strategy::{ChunkKind, Space};
 use crate::plan::LoaderKind;
 use heaplab_buddy::marks::mark;
 

@@ -3,10 +3,10 @@
 use super::arena::Arena;
 use super::chunk::Chunk;
 use super::facts::WORD;
-use super::geometry::ChunkKind;
 use super::metaspace::Metaspace11;
 use super::node::Node;
 use super::pool::Pool;
+use super::strategy::ChunkKind;
 use heaplab_heap::CheckError;
 use std::collections::HashSet;
 

@@ -4,8 +4,8 @@
 //! is on runs through it. That is why the elastic design had to move headers out.
 
 use super::facts::{HEADER_WORDS, SENTINEL, SENTINEL_DEAD, WORD};
-use super::geometry::{ChunkKind, Space};
 use super::piece::Piece;
+use super::strategy::{ChunkKind, Space};
 
 /// Words of the header behind size and links. The last is unused, as the padding of HotSpot's header is.
 const NODE: usize = 3;

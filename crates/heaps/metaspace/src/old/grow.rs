@@ -6,9 +6,9 @@
 
 use super::chunk::{Chunk, Origin};
 use super::facts::{COMMIT_MEDIUM_CHUNKS, FIRST_NODE_WORDS, NODE_WORDS, PAGE_WORDS, SPECIALIZED_WORDS, WORD};
-use super::geometry::{ChunkKind, Space};
 use super::node::Node;
 use super::pool::Pool;
+use super::strategy::{ChunkKind, Space};
 use heaplab_address_space::Faults;
 use heaplab_buddy::marks::mark;
 use std::sync::Arc;

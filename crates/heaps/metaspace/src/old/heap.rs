@@ -5,9 +5,9 @@
 //! that is the first request after regions ended.
 
 use super::facts::{BLOCK_WORDS_MIN, WORD};
-use super::geometry::Space;
 use super::metaspace::{ArenaId, Metaspace11, Options11};
 use super::statistics::Statistics;
+use super::strategy::Space;
 use crate::plan::Plan;
 use heaplab_heap::{Block, CheckError, Footprint, Heap, Manual, Part, Region, Request};
 use std::collections::HashMap;

@@ -3,9 +3,9 @@
 use super::arena::Arena;
 use super::chunk::Chunk;
 use super::facts::WORD;
-use super::geometry::Space;
 use super::grow::Growth;
 use super::pool::Pool;
+use super::strategy::Space;
 use crate::plan::LoaderKind;
 use crate::spec::Spec;
 use heaplab_address_space::Faults;

@@ -15,7 +15,6 @@ mod blocks;
 mod check;
 mod chunk;
 pub mod facts;
-mod geometry;
 mod grow;
 mod heap;
 pub mod jvm_log;
@@ -31,12 +30,13 @@ mod report_text;
 mod size_tree;
 mod split;
 mod statistics;
+mod strategy;
 
 #[cfg(test)]
 mod tests;
 
-pub use geometry::{ChunkKind, Space};
 pub use heap::Heap11;
 pub use metaspace::{ArenaId, Metaspace11, Options11};
 pub use pool::PoolCounters;
 pub use statistics::{KindRow, LoaderRow, SpaceStatistics, Statistics};
+pub use strategy::{ChunkKind, Space};

@@ -3,9 +3,9 @@
 use super::arena::Arena;
 use super::chunk::Chunk;
 use super::facts::{HEADER_WORDS, WORD};
-use super::geometry::Space;
 use super::heap::Heap11;
 use super::node::Node;
+use super::strategy::Space;
 use heaplab_heap::Region;
 use heaplab_heap::structure::{Part, Role, push_blocks, sized};
 use std::ops::Range;

@@ -5,11 +5,11 @@
 
 use super::chunk::Chunk;
 use super::facts;
-use super::geometry::{ChunkKind, Space};
 use super::grow::Growth;
 use super::node::Node;
 use super::piece::PieceList;
 use super::size_tree::SizeTree;
+use super::strategy::{ChunkKind, Space};
 use heaplab_buddy::marks::mark;
 
 /// What has happened in a pool since it began.

@@ -16,8 +16,8 @@
 //! those requests that needed a new chunk. What was bumped in between is known as a sum, and stands as one request.
 
 use super::facts::BLOCK_WORDS_MIN;
-use super::geometry::Space;
 use super::metaspace::{ArenaId, ChunkPlace, Metaspace11, Options11};
+use super::strategy::Space;
 use crate::plan::LoaderKind;
 use std::collections::{HashMap, HashSet};
 use std::ptr::NonNull;

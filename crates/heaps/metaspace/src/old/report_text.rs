@@ -3,8 +3,8 @@
 //! Two things differ because a workload knows no classes: arenas are counted where the JVM counts loaders and classes, and settings that only
 //! a JVM has (GC thresholds, CDS) are left out.
 
-use super::geometry::ChunkKind;
 use super::statistics::{KindRow, SpaceStatistics, Statistics};
+use super::strategy::ChunkKind;
 use crate::elastic::report_text::{human, percent};
 use std::fmt::{self, Display, Formatter};
 

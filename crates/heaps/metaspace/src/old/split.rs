@@ -5,8 +5,8 @@
 
 use super::chunk::{Chunk, Origin};
 use super::facts::WORD;
-use super::geometry::ChunkKind;
 use super::pool::Pool;
+use super::strategy::ChunkKind;
 use heaplab_buddy::marks::mark;
 
 impl Pool {

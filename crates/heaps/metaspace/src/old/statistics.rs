@@ -1,9 +1,9 @@
 //! What `jcmd VM.metaspace` prints of the old metaspace, as numbers.
 
 use super::facts::WORD;
-use super::geometry::{ChunkKind, Space};
 use super::metaspace::Metaspace11;
 use super::pool::PoolCounters;
+use super::strategy::{ChunkKind, Space};
 use crate::listing::{Listing, LoaderUsage};
 use crate::plan::LoaderKind;
 use serde::Serialize;

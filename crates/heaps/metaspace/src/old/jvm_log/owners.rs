@@ -1,7 +1,7 @@
 //! First pass: which arena has which chunk, and which blocks will be given back.
 
 use super::super::facts::WORD;
-use super::super::geometry::Space;
+use super::super::strategy::Space;
 use super::JvmLogError;
 use super::lines::{Line, Record};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};

@@ -1,8 +1,8 @@
 //! Second pass: the events.
 
 use super::super::facts::{BLOCK_WORDS_MIN, HEADER_WORDS, WORD};
-use super::super::geometry::Space;
 use super::super::recording::{Event, Place, Source};
+use super::super::strategy::Space;
 use super::Converted;
 use super::lines::{Line, Record};
 use super::owners::{Owners, Tenancy};

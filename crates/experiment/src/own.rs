@@ -1,0 +1,97 @@
+//! An experiment for a program that brings heaps of its own: a table of families, a list of names, a recording.
+//!
+//! The program's main does two things: as a cell it calls [`serve`], and otherwise [`compare`]. `examples/own-heap` is
+//! such a program.
+
+use crate::plan::{HeapCell, Plan, passes_for};
+use crate::process::{self, Processes};
+use crate::results::{Results, Settings, Workload};
+use crate::run::{ExperimentError, run};
+use heaplab_heap::FamilyError;
+use heaplab_replay::{CellReport, CellRequest, Families, Touch};
+use heaplab_trace::TraceError;
+use heaplab_trace::bundle::{Bundle, Selection};
+use heaplab_trace::program;
+use std::io::{Read, Write};
+use std::path::Path;
+use std::time::Duration;
+
+/// The argument that makes a program serve a cell.
+pub const CELL: &str = "--cell";
+/// A cell that runs longer counts as failed.
+const LIMIT: Duration = Duration::from_secs(600);
+
+/// Why there is no comparison.
+#[derive(Debug, thiserror::Error)]
+pub enum OwnError {
+    /// The recording cannot be read.
+    #[error(transparent)]
+    Recording(#[from] TraceError),
+    /// A heap's name is wrong, or the recording has not what the heap's parameters name.
+    #[error(transparent)]
+    Heap(#[from] FamilyError),
+    /// The experiment cannot be run.
+    #[error(transparent)]
+    Experiment(#[from] ExperimentError),
+    /// The program's own file, its input or output.
+    #[error("the cell's process: {0}")]
+    Process(#[from] std::io::Error),
+    /// Standard input holds no request.
+    #[error("standard input is not a cell's request: {0}")]
+    Request(#[from] serde_json::Error),
+}
+
+/// Serves the cell that standard input asks for, and writes its report to
+/// standard output. A program calls this when its first argument is [`CELL`].
+///
+/// # Errors
+/// Standard input holds no request. What is wrong with the heap is in the report.
+pub fn serve(families: &Families) -> Result<(), OwnError> {
+    let mut question = String::new();
+    std::io::stdin().read_to_string(&mut question)?;
+    let request: CellRequest = serde_json::from_str(&question)?;
+    let report = families.serve(&request).unwrap_or_else(|error| CellReport::Failed { reason: error.to_string() });
+    writeln!(std::io::stdout(), "{}", serde_json::to_string(&report)?)?;
+    Ok(())
+}
+
+/// Compares the heaps of a list, `glibc,mine:limit=64m`, on a recording by space and by time in `reps` blocks. Each cell
+/// is this program again with the argument [`CELL`].
+///
+/// # Errors
+/// The recording cannot be read, or a name is wrong. A heap that fails is a failure of its row.
+pub fn compare(families: &Families, heaps: &str, bundle: &Path, reps: u32) -> Result<Results, OwnError> {
+    let recording = Bundle::open(bundle)?;
+    let program = program::cached(&recording, Selection::default())?;
+    let heaps = families.parse_list(heaps)?;
+    heaps.iter().try_for_each(|heap| heap.suits(&program))?;
+    let executable = std::env::current_exe()?;
+    let facts = program.facts();
+    let settings = Settings {
+        touch: Touch::Known,
+        reps,
+        passes: passes_for(facts.events, 0),
+        seed: 1,
+        margin: 0.03,
+        confidence: 0.95,
+        debug_build: cfg!(debug_assertions),
+        ..Settings::default()
+    };
+    let plan = Plan {
+        program: program.path().to_path_buf(),
+        workload: Workload::of(&program, bundle, recording.meta().duration_ns),
+        heaps: heaps.iter().map(|heap| HeapCell::of(&**heap, false)).collect(),
+        settings,
+        space: true,
+        time: true,
+        verify: true,
+        shard: (0, 1),
+        results: None,
+        cache: None,
+        code_version: process::content_version([executable.as_path(), program.path()].into_iter())?,
+        core: process::last_processor(),
+    };
+    let runner = Processes { executable, arguments: vec![CELL.into()], limit: LIMIT };
+    let (results, _) = run(&plan, &runner, |_| ())?;
+    Ok(results)
+}
