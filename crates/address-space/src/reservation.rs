@@ -43,7 +43,41 @@ pub struct Options {
     pub faults: Option<Arc<Faults>>,
 }
 
-/// How often the kernel was asked, and for how much.
+/// System calls that were made, refused ones too.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize))]
+pub struct SystemCalls {
+    /// To reserve, and to replace a mapping.
+    pub mmap: u64,
+    /// Of what a reservation mapped only to find an aligned place.
+    pub munmap: u64,
+    /// To open addresses and to close them.
+    pub mprotect: u64,
+    /// To take pages back (`MADV_DONTNEED`).
+    pub madvise_dontneed: u64,
+    /// To give pages before they are touched (`MADV_POPULATE_WRITE`).
+    pub madvise_populate: u64,
+    /// About huge pages.
+    pub madvise_huge: u64,
+}
+
+impl SystemCalls {
+    /// Whatever the advice.
+    pub fn madvise(&self) -> u64 {
+        self.madvise_dontneed + self.madvise_populate + self.madvise_huge
+    }
+}
+
+/// The same while they are counted.
+#[derive(Debug, Default)]
+struct Calls {
+    mmap: AtomicU64,
+    mprotect: AtomicU64,
+    dontneed: AtomicU64,
+    populate: AtomicU64,
+}
+
+/// What was committed and given back, range by range, and by which system calls: with [`Commitment::Touch`] most commits need none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Commits that succeeded.
@@ -54,6 +88,8 @@ pub struct Counts {
     pub uncommits: u64,
     /// Bytes they gave back.
     pub uncommit_bytes: u64,
+    /// What the kernel was asked for.
+    pub calls: SystemCalls,
 }
 
 /// A range of addresses of which parts are committed. Dropped, all of it goes back to the kernel.
@@ -73,6 +109,9 @@ pub struct Reservation {
     commit_bytes: AtomicU64,
     uncommits: AtomicU64,
     uncommit_bytes: AtomicU64,
+    calls: Calls,
+    /// Calls that reserved: munmap, and advice about huge pages.
+    reserve_calls: (u64, u64),
 }
 
 // SAFETY: the mapping belongs to the reservation, whichever thread holds it; it is only read or written through
@@ -93,7 +132,7 @@ impl Reservation {
         let reserved_bytes = bytes.checked_next_multiple_of(page_bytes).filter(|size| *size <= isize::MAX as usize).ok_or_else(shape)?;
         let refused = |source| Error::Reserve { bytes, source };
         strike(&options.faults, Call::Reserve).map_err(refused)?;
-        let base = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
+        let (base, munmap_calls) = system::reserve(reserved_bytes, align_bytes).map_err(refused)?;
         if options.no_huge_pages {
             // SAFETY: the mapping was just made and nobody else has it.
             unsafe { system::advise_huge_pages(base.as_ptr(), reserved_bytes, false) };
@@ -112,6 +151,8 @@ impl Reservation {
             commit_bytes: AtomicU64::new(0),
             uncommits: AtomicU64::new(0),
             uncommit_bytes: AtomicU64::new(0),
+            calls: Calls { mmap: AtomicU64::new(1), ..Calls::default() },
+            reserve_calls: (munmap_calls, u64::from(options.no_huge_pages || options.huge_pages)),
         })
     }
 
@@ -137,7 +178,7 @@ impl Reservation {
         self.options.commitment
     }
 
-    /// How often the kernel was asked.
+    /// What was done, and by which system calls.
     pub fn counts(&self) -> Counts {
         let of = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counts {
@@ -145,6 +186,14 @@ impl Reservation {
             commit_bytes: of(&self.commit_bytes),
             uncommits: of(&self.uncommits),
             uncommit_bytes: of(&self.uncommit_bytes),
+            calls: SystemCalls {
+                mmap: of(&self.calls.mmap),
+                munmap: self.reserve_calls.0,
+                mprotect: of(&self.calls.mprotect),
+                madvise_dontneed: of(&self.calls.dontneed),
+                madvise_populate: of(&self.calls.populate),
+                madvise_huge: self.reserve_calls.1,
+            },
         }
     }
 
@@ -154,9 +203,10 @@ impl Reservation {
         start..start + self.reserved_bytes
     }
 
-    /// What the kernel has mapped and resident here now. Walks page tables: for reports and tests.
+    /// What the kernel has mapped and resident here now, the guard pages on both sides included. Walks page tables: for reports and tests.
     pub fn usage(&self) -> Result<Usage, Error> {
-        usage::usage(&self.addresses())
+        let addresses = self.addresses();
+        usage::usage(&(addresses.start - self.page_bytes..addresses.end + self.page_bytes))
     }
 
     /// Commits the range, given as offsets, of which nothing is committed. It reads as zeroes then (or, with
@@ -216,9 +266,16 @@ impl Reservation {
             // SAFETY: `check` holds the range to the reservation; the caller promises that nobody uses it.
             unsafe {
                 match self.options.commitment {
-                    Commitment::Touch => system::discard(start, bytes),
-                    Commitment::Protect => system::discard(start, bytes).and_then(|()| system::close(start, bytes)),
-                    Commitment::Replace => system::replace(start, bytes, false),
+                    Commitment::Touch => self.discard(start, bytes),
+                    Commitment::Protect => {
+                        self.discard(start, bytes)?;
+                        count(&self.calls.mprotect);
+                        system::close(start, bytes)
+                    }
+                    Commitment::Replace => {
+                        count(&self.calls.mmap);
+                        system::replace(start, bytes, false)
+                    }
                 }
             }
         });
@@ -239,6 +296,7 @@ impl Reservation {
         if range.is_empty() || strike(&self.options.faults, Call::Populate).is_err() {
             return Ok(false);
         }
+        count(&self.calls.populate);
         // SAFETY: the range lies in the reservation; populating changes no content.
         Ok(unsafe { system::populate(self.at(range.start), range.len()) }.is_ok())
     }
@@ -250,9 +308,18 @@ impl Reservation {
     pub unsafe fn guard(&self, range: Range<usize>, inaccessible: bool) -> Result<(), Error> {
         self.check(&range)?;
         let (start, bytes) = (self.at(range.start), range.len());
+        count(&self.calls.mprotect);
         // SAFETY: the range lies in the reservation; the caller promises the rest.
         let made = unsafe { if inaccessible { system::close(start, bytes) } else { system::open(start, bytes) } };
         made.map_err(|source| Error::Commit { offset: range.start, bytes, source })
+    }
+
+    /// # Safety
+    /// As for [`system::discard`].
+    unsafe fn discard(&self, start: *mut u8, bytes: usize) -> io::Result<()> {
+        count(&self.calls.dontneed);
+        // SAFETY: the caller's promise.
+        unsafe { system::discard(start, bytes) }
     }
 
     fn at(&self, offset: usize) -> *mut u8 {
@@ -276,10 +343,16 @@ impl Reservation {
         let (start, bytes) = (self.at(range.start), range.len());
         match self.options.commitment {
             Commitment::Touch => self.open_up_to(range.end),
-            // SAFETY: `check` holds the range to the reservation.
-            Commitment::Protect => unsafe { system::open(start, bytes) },
-            // SAFETY: as above; that the range is erased is in the contract.
-            Commitment::Replace => unsafe { system::replace(start, bytes, true) },
+            Commitment::Protect => {
+                count(&self.calls.mprotect);
+                // SAFETY: `check` holds the range to the reservation.
+                unsafe { system::open(start, bytes) }
+            }
+            Commitment::Replace => {
+                count(&self.calls.mmap);
+                // SAFETY: as above; that the range is erased is in the contract.
+                unsafe { system::replace(start, bytes, true) }
+            }
         }
     }
 
@@ -296,6 +369,7 @@ impl Reservation {
         // Where the kernel will not open a whole step, it may still open what is needed.
         let step = end.max(opened.saturating_add(opened.max(OPEN_STEP_BYTES))).min(self.reserved_bytes);
         let open = |to: usize| {
+            count(&self.calls.mprotect);
             // SAFETY: both ends lie in the reservation, and nobody uses what is not open.
             unsafe { system::open(self.at(opened), to - opened) }.map(|()| to)
         };
@@ -313,6 +387,10 @@ impl Drop for Reservation {
         // SAFETY: the mapping is this reservation's own, and whoever holds a pointer into it promised to be done.
         unsafe { system::release(self.base, self.reserved_bytes, self.options.align_bytes.max(1)) };
     }
+}
+
+fn count(calls: &AtomicU64) {
+    calls.fetch_add(1, Ordering::Relaxed);
 }
 
 /// Fails if a test placed a fault at this call.

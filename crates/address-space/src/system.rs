@@ -21,8 +21,8 @@ mod kernel {
 
     /// Addresses that belong to nobody else, aligned, without memory. The mapping is a page larger on both sides, which
     /// stay inaccessible: the kernel would join an open range with an open neighbour, and what is resident here could
-    /// not be told from what is resident there; and a write that runs over the edge faults.
-    pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<NonNull<u8>> {
+    /// not be told from what is resident there; and a write that runs over the edge faults. Also says how many calls unmapped an edge.
+    pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<(NonNull<u8>, u64)> {
         let page = page_bytes();
         let extra = align_bytes.saturating_sub(page);
         let all = bytes.checked_add(extra).and_then(|sum| sum.checked_add(2 * page)).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -31,14 +31,16 @@ mod kernel {
         let head = raw.wrapping_add(page).align_offset(align_bytes.max(page));
         let base = raw.wrapping_add(page + head);
         // What was mapped only to find an aligned place goes back, in whole pages on both sides.
+        let mut unmaps = 0;
         for (start, length) in [(raw, head), (base.wrapping_add(bytes + page), extra - head)] {
             if length > 0 {
+                unmaps += 1;
                 // SAFETY: this part of the fresh mapping was handed to nobody.
                 let unmapped = unsafe { rustix::mm::munmap(start as *mut c_void, length) };
                 debug_assert!(unmapped.is_ok(), "an edge of a fresh mapping can be unmapped");
             }
         }
-        NonNull::new(base).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        Ok((NonNull::new(base).ok_or(io::ErrorKind::OutOfMemory)?, unmaps))
     }
 
     /// # Safety
@@ -113,10 +115,11 @@ mod kernel {
     use super::*;
     use std::alloc::{Layout, alloc_zeroed, dealloc};
 
-    pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<NonNull<u8>> {
+    pub fn reserve(bytes: usize, align_bytes: usize) -> io::Result<(NonNull<u8>, u64)> {
         let layout = Layout::from_size_align(bytes, align_bytes.max(page_bytes())).map_err(|_| io::ErrorKind::OutOfMemory)?;
         // SAFETY: the layout is not empty.
-        NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or_else(|| io::ErrorKind::OutOfMemory.into())
+        let base = NonNull::new(unsafe { alloc_zeroed(layout) }).ok_or(io::ErrorKind::OutOfMemory)?;
+        Ok((base, 0))
     }
 
     pub unsafe fn release(start: NonNull<u8>, bytes: usize, align_bytes: usize) {

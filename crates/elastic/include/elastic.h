@@ -49,7 +49,7 @@ enum {
     ELASTIC_DEBUG_NO_REUSE = 8     /* nothing given back is used again while its arena lives */
 };
 
-/* Zero anywhere means the default: 64 GB, 16 MB, a page, no limit; reclaim at return, keeping 256 KB; no huge pages, no aids. */
+/* Zero anywhere means the default: 64 GB (where the system refuses them, as many as there are), 16 MB, a page, no limit; reclaim at return, keeping 256 KB; no huge pages, no aids. */
 typedef struct elastic_options {
     size_t reserve_bytes; /* address space */
     size_t root_bytes;    /* the largest chunk, a power of two of at least 64 granules */
@@ -80,15 +80,18 @@ typedef struct elastic_usage {
     size_t reserved_bytes;
     size_t committed_bytes;
     size_t resident_bytes;      /* as the kernel says */
-    size_t mappings;            /* likewise */
+    size_t mappings;            /* likewise, with the guard pages at both ends of the space */
     size_t arenas;              /* alive */
     size_t in_arenas_bytes;     /* committed, of chunks that arenas have */
     size_t free_lines_bytes;    /* committed, between small chunks: the next ones go there */
     size_t idle_bytes;          /* committed and used by nobody: what a trim gives back */
     size_t table_bytes;         /* the books themselves, about; not part of what is committed */
-    uint64_t commits;           /* calls since the beginning */
-    uint64_t uncommits;         /* likewise */
+    uint64_t commits;           /* ranges committed since the beginning; most take no system call */
+    uint64_t uncommits;         /* ranges given back */
     uint64_t uncommitted_bytes; /* given back since the beginning */
+    uint64_t mmap_calls;        /* system calls since the beginning */
+    uint64_t mprotect_calls;    /* likewise */
+    uint64_t madvise_calls;     /* likewise */
     uint64_t at_return_ns;      /* time that giving back took threads that let arenas go, by the clock, since the beginning */
     uint64_t at_trim_ns;        /* those that called for a trim */
     uint64_t background_ns;     /* the space's own thread */

@@ -12,7 +12,9 @@ pub enum Error {
         source: heaplab_address_space::Error,
     },
     /// The reserved addresses are used up.
-    #[error("no room for {asked_bytes} bytes in {reserved_bytes} bytes of reserved address space; reserve more when the space is made")]
+    #[error(
+        "no room for {asked_bytes} bytes in {reserved_bytes} bytes of reserved address space; reserve more when the space is made, where the limit on address space (ulimit -v) allows"
+    )]
     AddressSpace {
         /// What was to be placed.
         asked_bytes: usize,

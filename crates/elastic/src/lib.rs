@@ -34,7 +34,8 @@
 //!   side by side without gaps, and the unused end of an arena is a line or two.
 //! - A new arena starts in a hole of nearly its wanted size if there is one, else in a page of its own: arenas that
 //!   lie in one page instead of two are what makes pages free again.
-//! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has two mappings at most, whatever is committed.
+//! - Giving back is `MADV_DONTNEED`, which splits no mapping: a space has four at most, whatever is committed, two of them guard pages
+//!   at its ends.
 //! - An arena is 8 bytes of handle and 64 bytes of head in its own first chunk. The shared books are 17 bytes a page.
 //!
 //! # What it costs, where it is not the right thing
@@ -96,7 +97,7 @@ pub use arena::guarded::Overwritten;
 pub use arena::{Arena, ArenaStatistics, Place, PlaceKind};
 pub use error::Error;
 pub use growth::Growth;
-pub use heaplab_address_space::{Call, CommitLimit, Faults};
+pub use heaplab_address_space::{Call, CommitLimit, Faults, SystemCalls};
 pub use options::{Debug, Options, Reclaim};
 pub use pool::Counts;
 pub use pool::reclaim::UncommitTimes;

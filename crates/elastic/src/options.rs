@@ -72,10 +72,11 @@ impl Debug {
 /// What a space is made with. Start from [`Options::default`].
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. It is divided
+    /// Address space to reserve; none of it is memory until it is used. Rounded up to whole roots. What the system refuses is an error, but
+    /// for the default, [`Options::RESERVE_BYTES`]. It is divided
     /// among shards, one a processor and eight at most, of which the first has seven eighths of it or more; that much is the largest
     /// block there can be. Less than 16 roots are not divided. Less than 2^31 64ths of a granule: 128 GB with one of 4 KB, and in
-    /// proportion with a larger one. Default 64 GB.
+    /// proportion with a larger one. Default 64 GB, or what there is.
     pub reserve_bytes: usize,
     /// The largest buddy chunk, a power of two of at least 64 granules. Larger blocks take several. Default 16 MB.
     pub root_bytes: usize,
@@ -100,7 +101,7 @@ pub struct Options {
 impl Default for Options {
     fn default() -> Options {
         Options {
-            reserve_bytes: 64 << 30,
+            reserve_bytes: Options::RESERVE_BYTES,
             root_bytes: (16 << 20).max(page_bytes() * 256),
             granule_bytes: page_bytes(),
             reclaim: Reclaim::default(),
@@ -113,6 +114,11 @@ impl Default for Options {
 }
 
 impl Options {
+    /// The default of [`Options::reserve_bytes`], 64 GB, which stands for as much as there is: where the system refuses that many addresses
+    /// (`ulimit -v`, valgrind) the space reserves half as many, and half again, until it gets them, and leaves half of those to the rest of the
+    /// program; a root at least. [`Report::reserved_bytes`](crate::Report::reserved_bytes) says how many it has.
+    pub const RESERVE_BYTES: usize = 64 << 30;
+
     /// The geometry these options ask for.
     pub(crate) fn shape(&self) -> Result<Shape, Error> {
         let wrong = |what, found, expected: &str| Error::Options { what, found, expected: expected.into() };

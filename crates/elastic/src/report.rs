@@ -7,7 +7,7 @@
 
 use crate::pool::Counts;
 use crate::pool::reclaim::UncommitTimes;
-use crate::{Arena, ArenaStatistics, Error, Space};
+use crate::{Arena, ArenaStatistics, Error, Space, SystemCalls};
 use std::fmt;
 
 /// Free chunks of one size.
@@ -29,13 +29,16 @@ pub struct Level {
 pub struct Report {
     /// Addresses reserved.
     pub reserved_bytes: usize,
+    /// Addresses that were asked for, in whole roots: more than were reserved where the system refused that many
+    /// ([`Options::RESERVE_BYTES`](crate::Options::RESERVE_BYTES)).
+    pub wanted_bytes: usize,
     /// Committed.
     pub committed_bytes: usize,
     /// What may be committed; the largest number there is without a limit.
     pub limit_bytes: usize,
     /// Resident, as the kernel says.
     pub resident_bytes: usize,
-    /// Mappings (VMAs), as the kernel says.
+    /// Mappings (VMAs), as the kernel says, with the guard pages at both ends of the space.
     pub mappings: usize,
     /// Arenas alive.
     pub arenas: usize,
@@ -59,13 +62,15 @@ pub struct Report {
     pub free_chunks: Vec<Level>,
     /// The pool's own books, about.
     pub table_bytes: usize,
-    /// Calls that committed.
+    /// Ranges that were committed. Most take no system call: [`Report::system_calls`] has those.
     pub commits: u64,
-    /// Calls that gave back.
+    /// Ranges that were given back.
     pub uncommits: u64,
     /// Bytes given back since the beginning.
     pub uncommitted_bytes: u64,
-    /// The time that took.
+    /// What the kernel was asked for since the beginning.
+    pub system_calls: SystemCalls,
+    /// The time that giving back took.
     pub uncommit_times: UncommitTimes,
     /// What the pool did.
     pub counts: Counts,
@@ -136,6 +141,7 @@ impl Space {
         let kernel = shared.reservation.counts();
         Ok(Report {
             reserved_bytes: shape.reserved_bytes(),
+            wanted_bytes: shared.options.reserve_bytes.next_multiple_of(shape.root_bytes()),
             committed_bytes: self.committed_bytes(),
             limit_bytes: shared.options.limit.as_ref().map_or(usize::MAX, |limit| limit.limit_bytes()),
             resident_bytes: usage.resident_bytes,
@@ -157,6 +163,7 @@ impl Space {
             commits: kernel.commits,
             uncommits: kernel.uncommits,
             uncommitted_bytes: kernel.uncommit_bytes,
+            system_calls: kernel.calls,
             uncommit_times: shared.shards.uncommit_times(),
             counts,
         })
@@ -220,7 +227,9 @@ impl fmt::Display for Report {
         let line = |f: &mut fmt::Formatter<'_>, name: &str, bytes: usize| self.write_line(f, name, bytes);
         let limit = if self.limit_bytes == usize::MAX { "unlimited".into() } else { human(self.limit_bytes) };
         writeln!(f, "Usage: {} arenas", self.arenas)?;
-        writeln!(f, "{:>34}: {:>12}", "reserved", human(self.reserved_bytes))?;
+        let wanted = human(self.wanted_bytes);
+        let of = if self.reserved_bytes < self.wanted_bytes { format!(", {wanted} wanted: the system refused") } else { String::new() };
+        writeln!(f, "{:>34}: {:>12}{of}", "reserved", human(self.reserved_bytes))?;
         writeln!(f, "{:>34}: {:>12}, limit {limit}", "committed", human(whole))?;
         writeln!(f, "{:>34}: {:>12}, {} mappings", "resident", human(self.resident_bytes), self.mappings)?;
         writeln!(f, "\nCommitted (percentages refer to committed):")?;
@@ -241,7 +250,13 @@ impl fmt::Display for Report {
         writeln!(f, "Chunks: {chunks_taken} taken, {chunks_returned} returned, {chunks_enlarged} enlarged in place")?;
         writeln!(f, "Granules: {warm_granules} reused, {cold_granules} committed; regions: {regions_begun} begun, {regions_ended} ended")?;
         let returned = human(self.uncommitted_bytes as usize);
-        writeln!(f, "Kernel: {} commits, {} uncommits of {returned} in all", self.commits, self.uncommits)?;
+        writeln!(f, "Ranges: {} committed, {} given back, of {returned} in all", self.commits, self.uncommits)?;
+        let SystemCalls { mmap, munmap, mprotect, madvise_dontneed, madvise_populate, .. } = self.system_calls;
+        let madvise = self.system_calls.madvise();
+        writeln!(
+            f,
+            "System calls: {mmap} mmap, {munmap} munmap, {mprotect} mprotect, {madvise} madvise: {madvise_dontneed} to give back, {madvise_populate} to have pages"
+        )?;
         let UncommitTimes { at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns } = self.uncommit_times;
         let [sum, at_return, at_trim, background, for_room, longest] =
             [self.uncommit_times.sum_ns(), at_return_ns, at_trim_ns, background_ns, for_room_ns, longest_ns].map(time);

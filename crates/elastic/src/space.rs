@@ -16,6 +16,7 @@ use crate::pool::shape::Shape;
 use crate::pool::shards::{Shards, home};
 use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
+use heaplab_buddy::marks::mark;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -55,14 +56,14 @@ impl Memory for Reservation {
 
 impl Default for Space {
     /// # Panics
-    /// Where the address space cannot be reserved.
+    /// Where not even a root of 16 MB of addresses can be reserved.
     fn default() -> Space {
         Space::new(Options::default()).expect("the default reservation")
     }
 }
 
 impl Space {
-    /// Reserves the addresses. Nothing is committed until an arena begins.
+    /// Reserves the addresses. Nothing is committed until an arena allocates.
     pub fn new(options: Options) -> Result<Space, Error> {
         Space::with_shards(options, Shards::for_this_machine)
     }
@@ -72,18 +73,7 @@ impl Space {
         if let Reclaim::Background { interval, .. } = &mut options.reclaim {
             *interval = (*interval).max(INTERVAL_MIN);
         }
-        let shape = options.shape()?;
-        let reservation = Reservation::new(
-            shape.reserved_bytes(),
-            &ReservationOptions {
-                align_bytes: shape.root_bytes(),
-                limit: options.limit.clone(),
-                no_huge_pages: !options.huge_pages,
-                huge_pages: options.huge_pages,
-                faults: options.faults.clone(),
-                ..ReservationOptions::default()
-            },
-        )?;
+        let (reservation, shape) = reserve(&options)?;
         let shared = Arc::new_cyclic(|space| {
             let background = match options.reclaim {
                 Reclaim::Background { interval, keep_bytes } => Some(Background::new(space.clone(), interval, keep_bytes)),
@@ -152,6 +142,34 @@ impl Space {
         }
         Ok(())
     }
+}
+
+/// The addresses that are asked for; of the default as many as there are, see [`Options::RESERVE_BYTES`].
+fn reserve(options: &Options) -> Result<(Reservation, Shape), Error> {
+    let wanted = options.shape()?;
+    let with = ReservationOptions {
+        align_bytes: wanted.root_bytes(),
+        limit: options.limit.clone(),
+        no_huge_pages: !options.huge_pages,
+        huge_pages: options.huge_pages,
+        faults: options.faults.clone(),
+        ..ReservationOptions::default()
+    };
+    let of = |shape: Shape| Reservation::new(shape.reserved_bytes(), &with);
+    let (mut shape, mut outcome) = (wanted, of(wanted));
+    while outcome.is_err() && options.reserve_bytes == Options::RESERVE_BYTES && shape.roots > 1 {
+        shape = shape.with_roots(shape.roots / 2);
+        outcome = of(shape);
+    }
+    let mut reservation = outcome?;
+    if shape.roots < wanted.roots && shape.roots > 1 {
+        mark("fewer addresses are reserved than were wanted");
+        shape = shape.with_roots(shape.roots / 2);
+        // The larger one goes first: both together may be too much.
+        drop(reservation);
+        reservation = of(shape)?;
+    }
+    Ok((reservation, shape))
 }
 
 impl Shared {

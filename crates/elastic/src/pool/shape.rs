@@ -37,6 +37,11 @@ impl Shape {
         Some(Shape { granule_log2: granule_bytes.trailing_zeros(), geometry, roots })
     }
 
+    /// The same with so many roots.
+    pub fn with_roots(self, roots: usize) -> Shape {
+        Shape { roots, ..self }
+    }
+
     /// Bytes of a granule.
     #[inline]
     pub fn granule_bytes(&self) -> usize {

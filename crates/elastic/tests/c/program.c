@@ -216,6 +216,7 @@ static void usage(void) {
     EXPECT(elastic_space_report_with(own, NULL, 0, text, sizeof text) == elastic_space_report(own, NULL, 0));
     for (int nth = 0; nth < 4; nth++) elastic_arena_free(arenas[nth]);
     EXPECT(elastic_space_trim(own, NULL) == ELASTIC_OK && elastic_space_usage(own, NULL, 0, &found) == ELASTIC_OK);
+    EXPECT(found.mmap_calls == 1 && found.mprotect_calls == 1 && found.madvise_calls >= found.uncommits);
     EXPECT(found.uncommits > 0 && found.at_trim_ns > 0 && found.longest_ns > 0 && found.longest_ns <= found.at_trim_ns);
     EXPECT(found.at_return_ns + found.background_ns + found.for_room_ns == 0 && found.in_arenas_bytes == 0);
     elastic_space_free(own);
