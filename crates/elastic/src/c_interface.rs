@@ -1,6 +1,7 @@
 //! The functions of `include/elastic.h`, for a static library that C links. What each does is said there.
 //!
-//! An `elastic_arena *` is the arena's head itself, so that a handle in C costs as little as one in Rust. Pointers that the
+//! An `elastic_arena *` is a handle in a box of its own, because C keeps copies of the pointer and a handle changes when its arena first
+//! allocates. Pointers that the
 //! header calls required are believed; a null where it allows one has a meaning. What debugging aids find is a panic, which in C ends the process
 //! with its message.
 
@@ -169,9 +170,8 @@ unsafe fn write_text(text: *mut c_char, capacity: usize, message: &str) -> usize
 /// # Safety
 /// `arena` came from `elastic_arena_new`, lives, and no other thread uses it.
 unsafe fn with<R>(arena: NonNull<c_void>, run: impl FnOnce(&mut Arena) -> R) -> R {
-    // SAFETY: an arena is one pointer, its head's; the caller promises that it is one.
-    let mut arena = std::mem::ManuallyDrop::new(unsafe { Arena::from_raw(arena) });
-    run(&mut arena)
+    // SAFETY: `elastic_arena_new` made the box; the caller promises that nobody else uses it.
+    run(unsafe { arena.cast().as_mut() })
 }
 
 /// # Safety
@@ -255,9 +255,8 @@ unsafe fn report_with(space: &Space, arenas: *const NonNull<c_void>, count: usiz
     }
     // SAFETY: as the caller promises.
     let arenas = unsafe { std::slice::from_raw_parts(arenas, count) };
-    // SAFETY: an arena is one pointer, its head's; the caller promises that each is one. Their owners keep them.
-    let arenas: Vec<_> = arenas.iter().map(|arena| std::mem::ManuallyDrop::new(unsafe { Arena::from_raw(*arena) })).collect();
-    space.report_with(arenas.iter().map(|arena| &**arena))
+    // SAFETY: `elastic_arena_new` made each box, and nobody else uses it meanwhile.
+    space.report_with(arenas.iter().map(|arena| unsafe { arena.cast().as_ref() }))
 }
 
 /// # Safety
@@ -336,7 +335,7 @@ pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const us
     match unsafe { &*space }.arena(growth) {
         Ok(made) => {
             // SAFETY: as the caller promises.
-            unsafe { arena.write(made.into_raw().as_ptr()) };
+            unsafe { arena.write(Box::into_raw(Box::new(made)).cast()) };
             0
         }
         Err(error) => status(&error),
@@ -349,7 +348,7 @@ pub unsafe extern "C" fn elastic_arena_new(space: *const Space, sizes: *const us
 pub unsafe extern "C" fn elastic_arena_free(arena: *mut c_void) {
     if let Some(arena) = NonNull::new(arena) {
         // SAFETY: as the caller promises.
-        drop(unsafe { Arena::from_raw(arena) });
+        drop(unsafe { Box::from_raw(arena.cast::<Arena>().as_ptr()) });
     }
 }
 

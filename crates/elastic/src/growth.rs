@@ -13,7 +13,7 @@
 /// let requests = Growth::new(&[1536, 256]);
 /// assert_eq!([0, 1, 2, 9].map(|nth| requests.chunk_bytes(nth)), [1536, 256, 256, 256]);
 /// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Growth {
     /// `(8 + low 3 bits) << high 5 bits`; zero after the last.
     codes: [u8; 8],

@@ -95,7 +95,8 @@ impl Space {
         Space(shared)
     }
 
-    /// Begins an arena that grows as `growth` says. It takes its first chunk here.
+    /// Begins an arena that grows as `growth` says. It takes no memory until it allocates, and nothing can refuse it today: what may be is its
+    /// first allocation.
     pub fn arena(&self, growth: Growth) -> Result<Arena, Error> {
         Arena::new(self, growth)
     }

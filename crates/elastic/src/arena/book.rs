@@ -37,7 +37,7 @@ struct Poisoned {
 /// Of one arena.
 #[derive(Debug, Default)]
 pub struct Book {
-    /// The first one is the arena's for good.
+    /// In the order in which they were taken.
     pub chunks: Vec<Chunk>,
     blocks: BTreeMap<usize, Block>,
     /// What the next block may be cut from: bytes and address.

@@ -8,7 +8,7 @@
 
 use super::alone::ALONE_BYTES;
 use super::free_blocks::{BINS_BYTES, SMALLEST_BYTES};
-use super::head::{AloneLink, Chunk, WORD};
+use super::head::{AloneLink, Chunk, Head, WORD};
 use super::{Arena, round_up};
 use crate::pool::Lines;
 use crate::pool::large::Large;
@@ -18,6 +18,7 @@ use crate::space::Shared;
 use crate::{Error, Growth, Reclaim};
 use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
+use std::num::NonZero;
 use std::ptr::NonNull;
 
 /// Enlarging in place goes by this share of what the arena has, of the chunk it would take next, and by this many lines at least.
@@ -71,37 +72,37 @@ impl Shared {
 }
 
 /// The first chunk of an arena, with room for `beside` bytes next to its link. Small ones prefer a hole of nearly the wanted size, so
-/// that an arena starts where it can go on. `taken` runs in the visit to the pool that has it.
-pub fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize, taken: impl FnMut(&mut Held<'_>)) -> Result<Chunk, Error> {
+/// that an arena starts where it can go on.
+fn take_first_chunk(shared: &Shared, growth: Growth, beside: usize) -> Result<Chunk, Error> {
     let want = growth.wanted_bytes(0, 0);
-    take_chunk_and(shared, beside, want, want / 12 * 11, taken)
+    take_chunk_near(shared, beside, want, want / 12 * 11)
 }
 
 /// A chunk with room for `room` bytes besides its links, of `want` bytes if they can be had.
 pub(super) fn take_chunk(shared: &Shared, room: usize, want: usize) -> Result<Chunk, Error> {
-    take_chunk_and(shared, room, want, 0, |_| ())
+    take_chunk_near(shared, room, want, 0)
 }
 
-/// The same, preferring a hole of this size; `taken` runs in the visit to the pool that has it.
-fn take_chunk_and(shared: &Shared, room: usize, want: usize, hole: usize, mut taken: impl FnMut(&mut Held<'_>)) -> Result<Chunk, Error> {
+/// The same, preferring a hole of this size.
+fn take_chunk_near(shared: &Shared, room: usize, want: usize, hole: usize) -> Result<Chunk, Error> {
     let shape = shared.shape;
     if let Some((need, wanted)) = small_lines(shared, room, want) {
         let hole = (shape.lines_for(hole) as u32).min(wanted);
-        let lines = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation, taken)?;
+        let lines = shared.shards.take_lines(home(), (need, wanted, hole), &shared.reservation)?;
         return Ok(Chunk::of_lines(lines));
     }
     let links = size_of::<super::head::Link>() + size_of::<super::head::LargeLink>();
     let need = shape.whole_granules(room + links);
     let bytes = need.max(want.min(shape.root_bytes()));
     let handy = need.max(shape.whole_granules(shared.commit_bytes_min().min(bytes)));
-    let large = match shared.shards.take_large(home(), bytes, handy, &shared.reservation, &mut taken) {
+    let large = match shared.shards.take_large(home(), bytes, handy, &shared.reservation) {
         Err(Error::LimitReached { .. }) if need < handy => {
             mark("a chunk committed as far as the request needs: the limit allows no more");
-            shared.shards.take_large(home(), bytes, need, &shared.reservation, taken)
+            shared.shards.take_large(home(), bytes, need, &shared.reservation)
         }
         Err(Error::AddressSpace { .. }) if need < bytes => {
             mark("a chunk as large as the request: there are no addresses for more");
-            shared.shards.take_large(home(), need, need, &shared.reservation, taken)
+            shared.shards.take_large(home(), need, need, &shared.reservation)
         }
         outcome => outcome,
     }?;
@@ -218,10 +219,38 @@ impl Arena {
         if size > max_bytes || align > max_bytes || size + align > max_bytes {
             return Err(Error::Layout { layout, max_bytes });
         }
-        if self.head().debug() { self.allocate_checked(layout) } else { self.serve(size, align) }
+        let head = self.head();
+        if head.is_plain() {
+            return self.serve(size, align);
+        }
+        if head.debug() { self.allocate_checked(layout) } else { self.allocate_first(layout, size, align) }
+    }
+
+    /// The first allocation: the arena takes its first chunk, and a head of its own in it.
+    #[inline(never)]
+    fn allocate_first(&self, layout: Layout, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
+        if size == 0 {
+            return Ok(NonNull::without_provenance(NonZero::new(align).expect("an alignment is not zero")));
+        }
+        let (seed, shared) = (self.head.get(), self.shared());
+        let (growth, pointer, shard) = (self.head().growth, self.head().shared, self.head().shard());
+        let together = size < ALONE_BYTES && align <= shared.shape.granule_bytes();
+        let beside = if together { size_of::<Head>() + room_for(size, align) } else { size_of::<Head>() };
+        let chunk = take_first_chunk(shared, growth, beside)?;
+        // SAFETY: the chunk was just taken, with room for a head.
+        self.head.set(unsafe { super::write_head(pointer, growth, &chunk, shard) });
+        if let Some(block) = self.bump(self.true_floor(&chunk), size, align) {
+            return Ok(block);
+        }
+        self.allocate_slowly(layout).inspect_err(|_| {
+            mark("an empty arena is refused its first block");
+            self.head.set(seed);
+            return_and_reclaim(shared, chunk.top);
+        })
     }
 
     /// A block from wherever there is room.
+    #[inline(always)]
     fn serve(&self, size: usize, align: usize) -> Result<NonNull<u8>, Error> {
         let head = self.head();
         if head.closed() {

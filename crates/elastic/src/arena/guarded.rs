@@ -6,7 +6,7 @@
 //! and disabled deallocation as simple, guard pages as costly but possible.
 
 use super::book::{Block, Book, Bytes, POISON, canary, check_canary};
-use super::head::{CLOSED, Chunk, Head, WORD};
+use super::head::{Chunk, Head, WORD};
 use super::{Arena, ArenaStatistics, grow, round_up};
 use crate::pool::shards::home;
 use crate::space::Shared;
@@ -17,7 +17,6 @@ use std::alloc::Layout;
 use std::cell::RefCell;
 use std::ops::Range;
 use std::ptr::{self, NonNull};
-use std::sync::Arc;
 
 /// A write that went where it should not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -60,15 +59,10 @@ pub struct Checked {
     book: RefCell<Book>,
 }
 
-/// A head apart from the arena's memory, with a book, for an arena that has one chunk.
-pub fn checked_head(shared: &Arc<Shared>, growth: Growth, first: Chunk) -> NonNull<Head> {
-    // Of the Arc, not of a reference to what is in it: handles are made of the pointer.
-    let head = Head::new(Arc::as_ptr(shared), growth, &first, true);
-    head.floor.set(ptr::without_provenance_mut(CLOSED));
-    let mut book = Book::default();
-    book.put_free(memory_of(shared, &first));
-    book.chunks.push(first);
-    NonNull::from(Box::leak(Box::new(Checked { head, book: RefCell::new(book) }))).cast()
+/// A head apart from the arena's memory, with a book, for an arena that has nothing.
+pub fn checked_head(shared: *const Shared, growth: Growth, shard: usize) -> NonNull<Head> {
+    let head = Head::checked(shared, growth, shard);
+    NonNull::from(Box::leak(Box::new(Checked { head, book: RefCell::default() }))).cast()
 }
 
 /// Addresses of a chunk's committed part.
@@ -112,7 +106,7 @@ impl Arena {
     fn book(&self) -> &RefCell<Book> {
         debug_assert!(self.head().debug());
         // SAFETY: `checked_head` made the head of every arena with debugging aids, and it lives as long as the handle.
-        unsafe { &self.head.cast::<Checked>().as_ref().book }
+        unsafe { &self.head.get().cast::<Checked>().as_ref().book }
     }
 
     /// A block of this layout, of which the book keeps the size to the byte.
@@ -163,7 +157,7 @@ impl Arena {
     fn guarded_place(&self, book: &mut Book, layout: Layout) -> Result<(usize, usize), Error> {
         let (shared, page) = (self.shared(), page_bytes());
         let bytes = shared.shape.whole_granules(layout.size() + layout.align() - 1 + page);
-        let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation, |_| ())?;
+        let large = shared.shards.take_large(home(), bytes, bytes, &shared.reservation)?;
         let base = shared.reservation.base().addr().get();
         // As high as possible; the page is the chunk's last one unless the block is aligned to more than a page.
         let address = (base + large.range.end - page - layout.size()) & !(layout.align() - 1);
@@ -243,7 +237,7 @@ impl Arena {
         book.clear(!guarded);
         if guarded {
             // Each block has a chunk of its own there, and none is used again.
-            shared.after_return(give_back(shared, book.chunks.drain(1..)));
+            shared.after_return(give_back(shared, book.chunks.drain(..)));
         }
         let memory: Vec<Range<usize>> = book.chunks.iter().map(|chunk| memory_of(shared, chunk)).collect();
         memory.into_iter().for_each(|memory| book.put_free(memory));
@@ -251,7 +245,7 @@ impl Arena {
 
     /// The arena's death: its handle is not used afterwards.
     pub(super) fn drop_checked(&mut self) {
-        let pointer = self.head().shared;
+        let (pointer, shard) = (self.head().shared, self.head().shard());
         // SAFETY: the arena is still counted, so that the space lives.
         let shared = unsafe { &*pointer };
         let ended = self.end_blocks(&mut self.book().borrow_mut());
@@ -262,12 +256,11 @@ impl Arena {
             return;
         }
         // SAFETY: `checked_head` leaked the box for this handle, and nothing of it is borrowed any more.
-        let checked = unsafe { Box::from_raw(self.head.cast::<Checked>().as_ptr()) };
+        let checked = unsafe { Box::from_raw(self.head.get().cast::<Checked>().as_ptr()) };
         let chunks = checked.book.into_inner().chunks;
-        let line = chunks[0].top - 1;
         let idle_bytes = give_back(shared, chunks.into_iter());
         // SAFETY: nothing of the space is used afterwards, and the arena counts as alive until here.
-        unsafe { super::leave(pointer, line, idle_bytes) };
+        unsafe { super::leave(pointer, shard, idle_bytes) };
     }
 
     /// [`Arena::places`]: chunks, each with its committed part, and free pieces of all of them.

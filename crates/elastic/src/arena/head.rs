@@ -13,6 +13,7 @@ use super::free_blocks::FreeList;
 use crate::Growth;
 use crate::pool::Lines;
 use crate::pool::large::Large;
+use crate::pool::shards::SHARDS_MAX;
 use crate::space::Shared;
 use heaplab_buddy::ChunkId;
 use std::cell::Cell;
@@ -20,7 +21,7 @@ use std::cell::Cell;
 /// All blocks are multiples of this and aligned to it at least.
 pub const WORD: usize = 8;
 
-/// The arena itself. Handles point to it; it lies in the arena's first chunk.
+/// The arena itself. Handles point to it; it lies in the arena's first chunk, which is taken at the first allocation.
 #[repr(C)]
 pub struct Head {
     /// Blocks lie above, free memory below.
@@ -43,7 +44,7 @@ pub struct Head {
     pub largest_words: Cell<u16>,
     /// Chunks taken since the arena began or was reset; saturates, because only the first eight matter.
     pub chunks: Cell<u8>,
-    /// What closes the fast path: [`REUSE`], [`DEBUG`].
+    /// What closes the fast path: [`REUSE`], [`DEBUG`], [`EMPTY`]; above those the number of the shard that counts the arena.
     flags: Cell<u8>,
 }
 
@@ -51,32 +52,73 @@ pub struct Head {
 const REUSE: u8 = 1;
 /// The space's debugging aids close the fast path for good.
 const DEBUG: u8 = 2;
+/// The arena has allocated nothing: it has no chunk, and the head is that of all such arenas ([`super::seeds`]).
+const EMPTY: u8 = 4;
+/// Where the number of the shard begins.
+const SHARD: u32 = 4;
+const _: () = assert!(SHARDS_MAX <= 16);
 /// Free blocks may have any size.
 const ANY: u16 = u16::MAX;
 
 impl Head {
     /// Of an arena that has one chunk and nothing in it.
-    pub fn new(shared: *const Shared, growth: Growth, first: &Chunk, debug: bool) -> Head {
+    pub fn new(shared: *const Shared, growth: Growth, first: &Chunk, shard: usize) -> Head {
+        let head = Head::without_chunk(shared, growth, shard, 0);
+        head.current.set(first.top);
+        head.owned_lines.set(first.lines);
+        head.chunks.set(1);
+        head
+    }
+
+    /// Of all arenas that have allocated nothing.
+    pub fn seed(shared: *const Shared, growth: Growth, shard: usize) -> Head {
+        Head::without_chunk(shared, growth, shard, EMPTY)
+    }
+
+    /// Of an arena with debugging aids, whose chunks stand in its book.
+    pub fn checked(shared: *const Shared, growth: Growth, shard: usize) -> Head {
+        Head::without_chunk(shared, growth, shard, DEBUG)
+    }
+
+    fn without_chunk(shared: *const Shared, growth: Growth, shard: usize, flags: u8) -> Head {
         let nowhere = std::ptr::null_mut();
         Head {
             cursor: Cell::new(nowhere),
-            floor: Cell::new(nowhere),
+            floor: Cell::new(std::ptr::without_provenance_mut(CLOSED)),
             shared,
             free: FreeList::new(),
             growth,
-            current: Cell::new(first.top),
+            current: Cell::new(0),
             spare: Cell::new(0),
-            owned_lines: Cell::new(first.lines),
+            owned_lines: Cell::new(0),
             largest_words: Cell::new(0),
-            chunks: Cell::new(1),
-            flags: Cell::new(if debug { DEBUG } else { 0 }),
+            chunks: Cell::new(0),
+            flags: Cell::new(flags | (shard as u8) << SHARD),
         }
     }
 
     /// Whether every allocation must take the slow path.
     #[inline]
     pub fn closed(&self) -> bool {
-        self.flags.get() != 0
+        self.flags.get() & (REUSE | DEBUG | EMPTY) != 0
+    }
+
+    /// Whether the arena has allocated nothing yet; its head is not its own then.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.flags.get() & EMPTY != 0
+    }
+
+    /// Neither of the two that keep books apart from the arena's memory.
+    #[inline]
+    pub fn is_plain(&self) -> bool {
+        self.flags.get() & (DEBUG | EMPTY) == 0
+    }
+
+    /// The number of the shard that counts the arena as alive.
+    #[inline]
+    pub fn shard(&self) -> usize {
+        usize::from(self.flags.get() >> SHARD)
     }
 
     /// Whether debugging aids are on.

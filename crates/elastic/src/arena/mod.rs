@@ -12,13 +12,16 @@ mod grow;
 pub mod guarded;
 pub mod head;
 mod places;
+pub mod seeds;
 mod stats;
 
+use crate::pool::shards::home;
 use crate::space::{Shared, Space};
 use crate::{Error, Growth};
 use head::{CLOSED, Chunk, Head, Link, WORD, read_chunk};
 use heaplab_buddy::marks::mark;
 use std::alloc::Layout;
+use std::cell::Cell;
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
 
@@ -42,7 +45,8 @@ pub use stats::ArenaStatistics;
 /// # Ok::<(), heaplab_elastic::Error>(())
 /// ```
 pub struct Arena {
-    head: NonNull<Head>,
+    /// Its own, or until it allocates one that it shares.
+    head: Cell<NonNull<Head>>,
 }
 
 // SAFETY: an arena owns its chunks; what it shares with others, the space, is behind locks and atomics. References to
@@ -52,30 +56,32 @@ unsafe impl Send for Arena {}
 impl Arena {
     pub(crate) fn new(space: &Space, growth: Growth) -> Result<Arena, Error> {
         let shared = &space.0;
-        let mut anchored = false;
-        let chunk = grow::take_first_chunk(shared, growth, size_of::<Head>(), |held| anchored = held.anchor.begin())?;
-        let line = chunk.top - 1;
+        // Of the Arc, not of a reference to what is in it: handles are made of the pointer.
+        let (pointer, shard) = (Arc::as_ptr(shared), shared.shards.number_of_home(home()));
+        let mut held = shared.shards.numbered(shard).look();
+        let anchored = held.anchor.begin();
         let head = match shared.options.debug.any() {
-            true => guarded::checked_head(shared, growth, chunk),
-            // SAFETY: the chunk was just taken, with room for a head.
-            false => unsafe { write_head(shared, growth, &chunk) },
+            true => guarded::checked_head(pointer, growth, shard),
+            false => held.seeds.of(growth, pointer, shard),
         };
+        drop(held);
         if !anchored {
             // The shard's count of the space, for all of its arenas. Nobody can drop it before it is there, because this arena
             // is one of them and is not handed out yet; until then `space` is a handle.
             mark("a shard has its first arena");
             let count = shared.clone();
-            if shared.shards.of(line).lock().anchor.hold() {
+            if shared.shards.numbered(shard).lock().anchor.hold() {
                 std::mem::forget(count);
             }
         }
-        Ok(Arena { head })
+        Ok(Arena { head: Cell::new(head) })
     }
 
     #[inline(always)]
     pub(crate) fn head(&self) -> &Head {
-        // SAFETY: the head lives in the first chunk, which the arena has until it is dropped; all that changes in it is in cells.
-        unsafe { self.head.as_ref() }
+        // SAFETY: the head lives in the first chunk, which the arena has until it is dropped, or as long as the space; all that changes
+        // in it is in cells, and in one that is shared nothing changes.
+        unsafe { self.head.get().as_ref() }
     }
 
     #[inline]
@@ -179,6 +185,9 @@ impl Arena {
             return self.reset_checked();
         }
         let head = self.head();
+        if head.is_empty() {
+            return;
+        }
         // The list runs from the newest chunk to the oldest, the spare list the other way, so that they are used in the
         // same order again. The chunk with the head stays current.
         let (mut spare, mut top, mut first) = (head.spare.get(), head.current.get(), None);
@@ -204,23 +213,8 @@ impl Arena {
         head.set_reuse(false);
         head.free.clear();
         head.no_larger_free(0);
-        head.cursor.set(self.head.as_ptr().cast());
+        head.cursor.set(self.head.get().as_ptr().cast());
         head.floor.set(self.true_floor(&chunk));
-    }
-
-    /// The arena as a pointer, for C.
-    #[cfg(any(test, feature = "c-interface"))]
-    pub(crate) fn into_raw(self) -> NonNull<std::ffi::c_void> {
-        std::mem::ManuallyDrop::new(self).head.cast()
-    }
-
-    /// An arena again.
-    ///
-    /// # Safety
-    /// The pointer came from [`Arena::into_raw`], and only one arena at a time is made of it.
-    #[cfg(any(test, feature = "c-interface"))]
-    pub(crate) unsafe fn from_raw(head: NonNull<std::ffi::c_void>) -> Arena {
-        Arena { head: head.cast() }
     }
 
     /// The chunk that ends at line `top`.
@@ -238,7 +232,7 @@ impl Arena {
     /// Whether the arena's head lies in this chunk.
     fn holds_head(&self, chunk: &Chunk) -> bool {
         let address = |line| self.shared().line_address(line).addr();
-        (address(chunk.top - chunk.lines)..address(chunk.top)).contains(&self.head.addr().get())
+        (address(chunk.top - chunk.lines)..address(chunk.top)).contains(&self.head.get().addr().get())
     }
 
     /// Where the committed part of a chunk begins.
@@ -263,48 +257,65 @@ pub(crate) fn round_up(bytes: usize) -> usize {
 ///
 /// # Safety
 /// The chunk was taken with room for a head and belongs to nobody else.
-unsafe fn write_head(shared: &Arc<Shared>, growth: Growth, chunk: &Chunk) -> NonNull<Head> {
+unsafe fn write_head(shared: *const Shared, growth: Growth, chunk: &Chunk, number: usize) -> NonNull<Head> {
+    let pointer = shared;
+    // SAFETY: whoever has a chunk of the space has an arena, which keeps it alive.
+    let shared = unsafe { &*pointer };
     let end = shared.line_address(chunk.top);
     // SAFETY: the chunk is committed from its top for at least what is written here.
     unsafe {
         head::write_chunk(end, chunk);
         let head = end.wrapping_sub(chunk.link_bytes() + size_of::<Head>()).cast::<Head>();
         let floor = shared.line_address(chunk.top - chunk.committed_lines());
-        head.write(Head::new(Arc::as_ptr(shared), growth, chunk, false));
+        head.write(Head::new(pointer, growth, chunk, number));
         (*head).cursor.set(head.cast());
         (*head).floor.set(floor);
         NonNull::new_unchecked(head)
     }
 }
 
-/// The end of an arena whose chunks went back: `line` is one of its first chunk's, `idle_bytes` what lies idle there now.
+/// The end of an arena whose chunks went back: `shard` counts it, and `idle_bytes` lie idle in the one of its chunks that has the most.
 ///
 /// # Safety
 /// The arena was counted until here. The space may be gone afterwards.
 #[cold]
-unsafe fn leave(pointer: *const Shared, line: u32, idle_bytes: usize) {
+unsafe fn leave(pointer: *const Shared, shard: usize, idle_bytes: usize) {
     // SAFETY: the arena is still counted, so that the space lives.
     let shared = unsafe { &*pointer };
     shared.after_return(idle_bytes);
-    let last = shared.shards.of(line).lock().anchor.end();
+    let last = shared.shards.numbered(shard).lock().anchor.end();
     if last {
         // SAFETY: the shard's count of the Arc is this thread's now. Arenas that begin meanwhile bring another one.
         drop(unsafe { Arc::from_raw(pointer) });
     }
 }
 
+impl Arena {
+    /// The death of one that has nothing.
+    fn drop_empty(&mut self) {
+        let (pointer, shard) = (self.head().shared, self.head().shard());
+        // SAFETY: the arena is still counted, so that the space lives; the lock is let go before it may not.
+        let last = unsafe { &*pointer }.shards.numbered(shard).look().anchor.end();
+        if last {
+            // SAFETY: the shard's count of the Arc is this thread's now.
+            drop(unsafe { Arc::from_raw(pointer) });
+        }
+    }
+}
+
 impl Drop for Arena {
     fn drop(&mut self) {
-        if self.head().debug() {
-            return self.drop_checked();
+        let head = self.head();
+        if !head.is_plain() {
+            return if head.debug() { self.drop_checked() } else { self.drop_empty() };
         }
-        let (current, spare, pointer) = (self.head().current.get(), self.head().spare.get(), self.head().shared);
+        let (current, spare, pointer, number) = (head.current.get(), head.spare.get(), head.shared, head.shard());
         // SAFETY: the arena is still counted, so that the space lives; the head is not used any more once its chunk is returned.
         let shared = unsafe { &*pointer };
-        let line = ((self.head.addr().get() - shared.reservation.base().addr().get()) >> shared.shape.line_log2()) as u32;
+        let counts = shared.shards.numbered(number);
         let mut last = false;
         let idle_bytes = grow::return_chunks(shared, [current, spare], |shard, held, idle_bytes| {
-            let here = std::ptr::eq(shard, shared.shards.of(line)) && !shared.may_reclaim(idle_bytes);
+            let here = std::ptr::eq(shard, counts) && !shared.may_reclaim(idle_bytes);
             last = here && held.anchor.end();
             here
         });
@@ -314,7 +325,7 @@ impl Drop for Arena {
             // The space may be gone.
             None => {}
             // SAFETY: the arena is still counted; nothing of the space is used afterwards.
-            Some(idle_bytes) => unsafe { leave(pointer, line, idle_bytes) },
+            Some(idle_bytes) => unsafe { leave(pointer, number, idle_bytes) },
         }
     }
 }
@@ -325,7 +336,7 @@ impl std::fmt::Debug for Arena {
     }
 }
 
-const _: () = assert!(size_of::<Option<Arena>>() == 8 && size_of::<Link>() == 8);
+const _: () = assert!(size_of::<Arena>() == 8 && size_of::<Link>() == 8);
 
 #[cfg(test)]
 #[path = "../tests/mod.rs"]

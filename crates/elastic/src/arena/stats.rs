@@ -4,7 +4,7 @@ use super::Arena;
 use std::iter::Sum;
 use std::ops::AddAssign;
 
-/// What an arena has. All bytes; `owned = committed + uncommitted`, `committed = used + free + deallocated + overhead`.
+/// What an arena has, nothing before its first allocation. All bytes; `owned = committed + uncommitted`, `committed = used + free + deallocated + overhead`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[cfg_attr(any(test, feature = "serde"), derive(serde::Serialize, serde::Deserialize))]
 pub struct ArenaStatistics {
@@ -64,6 +64,9 @@ impl Arena {
         let head = self.head();
         if head.debug() {
             return self.statistics_checked();
+        }
+        if head.is_empty() {
+            return ArenaStatistics::default();
         }
         let line_bytes = self.shared().shape.line_bytes();
         let mut statistics = ArenaStatistics { overhead_bytes: size_of_val(head), ..ArenaStatistics::default() };

@@ -5,7 +5,7 @@
 //! space is gone, too: whoever comes last of the two, the shard's last arena or the last handle, drops it. Both are told by one word,
 //! so that exactly one of them is the last, and who ends an arena need not look at anything of the space afterwards.
 //!
-//! The word lies behind the shard's lock, where an arena's first chunk is taken and its last one returned anyway: an atomic count would be
+//! The word lies behind the shard's lock, which an arena's birth takes for the head it shares, and its last chunk's return anyway: an atomic count would be
 //! one more locked instruction at each birth and death, and on x86-64 that waits until every store before it has left the core,
 //! which here are the first words of blocks in cold memory.
 

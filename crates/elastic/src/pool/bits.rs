@@ -67,7 +67,24 @@ pub struct Set {
 
 impl Set {
     /// Adds or removes `number`.
+    #[inline]
     pub fn put(&mut self, number: usize, present: bool) {
+        let bit = 1 << (number % 64);
+        if let Some(words) = self.levels.first_mut() {
+            let single = words.len() == 1;
+            if let Some(word) = words.get_mut(number / 64)
+                && (single || *word & !bit != 0)
+            {
+                // No level above says anything of this word that changes.
+                *word = *word & !bit | if present { bit } else { 0 };
+                return;
+            }
+        }
+        self.put_in_levels(number, present);
+    }
+
+    #[inline(never)]
+    fn put_in_levels(&mut self, number: usize, present: bool) {
         let mut at = number;
         let mut level = 0;
         loop {

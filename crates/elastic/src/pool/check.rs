@@ -56,7 +56,8 @@ impl Pool {
         census.table_bytes = size_of::<Pool>()
             + self.regions.table_bytes()
             + self.chunks.headers() * heaplab_buddy::Chunks::HEADER_BYTES
-            + self.alone.table_bytes();
+            + self.alone.table_bytes()
+            + self.seeds.table_bytes();
         census
     }
 

@@ -127,7 +127,7 @@ fn loom_at_the_limit_one_waits_for_what_the_other_gives_back() {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 0, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory, |_| ()).expect("the only granule is idle or on its way");
+        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(0).lock().give_small(again);
@@ -141,14 +141,14 @@ fn loom_at_the_limit_what_another_shard_gives_back_is_waited_for() {
     loom::model(|| {
         let shared = shards(2);
         let memory = Committed::up_to(1);
-        let lines = shared.take_lines(1, (64, 64, 64), &*memory, |_| ()).unwrap();
+        let lines = shared.take_lines(1, (64, 64, 64), &*memory).unwrap();
         assert!(lines.first > 0, "the other shard's");
         shared.of(lines.first).lock().give_small(lines);
         let other = {
             let (shared, memory) = (shared.clone(), memory.clone());
             loom::thread::spawn(move || shared.reclaim(By::Trim, 1, 0, &*memory).map(drop).unwrap())
         };
-        let again = shared.take_lines(0, (64, 64, 64), &*memory, |_| ()).expect("the only granule is idle or on its way");
+        let again = shared.take_lines(0, (64, 64, 64), &*memory).expect("the only granule is idle or on its way");
         other.join().unwrap();
         check(&shared, &memory);
         shared.of(again.first).lock().give_small(again);

@@ -20,6 +20,7 @@ pub mod region;
 pub mod shape;
 pub mod shards;
 
+use crate::arena::seeds::Seeds;
 use crate::error::Error;
 use anchor::Anchor;
 use bits::{Set, span};
@@ -125,8 +126,10 @@ pub struct Pool {
     warm: Set,
     kept: Kept,
     alone: Alone,
-    /// Arenas alive whose head lies here, and what they hold of the space.
+    /// Arenas alive that were born here, and what they hold of the space.
     pub anchor: Anchor,
+    /// What those of them share that have allocated nothing.
+    pub seeds: Seeds,
     /// Committed bytes that nobody uses.
     idle_bytes: usize,
     /// Of claims that are not settled.
@@ -149,6 +152,7 @@ impl Pool {
             kept: Kept::default(),
             alone: Alone::default(),
             anchor: Anchor::default(),
+            seeds: Seeds::default(),
             idle_bytes: 0,
             claimed_bytes: 0,
             large_bytes: 0,

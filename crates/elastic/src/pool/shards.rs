@@ -25,7 +25,7 @@ use std::ops::{Deref, DerefMut, Range};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// More shards than this would cut the addresses up and scatter idle memory for little.
-const SHARDS_MAX: usize = 8;
+pub const SHARDS_MAX: usize = 8;
 /// A space with fewer roots a shard than this gets fewer shards.
 const ROOTS_MIN: usize = 8;
 /// The share of all roots that shards beyond the first have together, at most.
@@ -83,6 +83,12 @@ impl Shard {
     pub unsafe fn release(&self) {
         // SAFETY: the caller's promise.
         unsafe { self.pool.release() };
+    }
+
+    /// The pool for a visit that changes nothing of what is idle.
+    #[inline]
+    pub fn look(&self) -> BriefGuard<'_, Pool> {
+        self.pool.lock()
     }
 
     /// The pool, to be visited.
@@ -259,10 +265,16 @@ impl Shards {
 
     /// Which shard is the home of the thread of this number.
     #[inline]
-    fn number_of_home(&self, home: usize) -> usize {
+    pub fn number_of_home(&self, home: usize) -> usize {
         // Of 32 bits, because a division of 64 takes several times as long.
         let (home, count) = (home as u32, self.shards.len() as u32);
         (if home < count { home } else { home % count }) as usize
+    }
+
+    /// The one of this number.
+    #[inline]
+    pub fn numbered(&self, number: usize) -> &Shard {
+        &self.shards[number]
     }
 
     /// All of them.
@@ -319,31 +331,17 @@ impl Shards {
         self.shards.iter().map(|shard| shard.lock().anchor.arenas()).sum()
     }
 
-    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise. `taken` runs in the same
-    /// visit, where there was room.
+    /// [`Pool::take_lines`] in any shard, after idle memory was given back where there is no room otherwise.
     #[inline]
-    pub fn take_lines(
-        &self,
-        home: usize,
-        (need, want, hole): (u32, u32, u32),
-        memory: &impl Memory,
-        mut taken: impl FnMut(&mut Held<'_>),
-    ) -> Result<Lines, Error> {
+    pub fn take_lines(&self, home: usize, (need, want, hole): (u32, u32, u32), memory: &impl Memory) -> Result<Lines, Error> {
         debug_assert!(need <= GRANULE_LINES);
-        let step = |held: &mut Held<'_>| held.lines(need, want, hole, memory).inspect(|_| taken(held));
+        let step = |held: &mut Held<'_>| held.lines(need, want, hole, memory);
         self.with_room(Asked::From(home), step, memory)
     }
 
     /// [`Pool::take_large`] in any shard, likewise.
-    pub fn take_large(
-        &self,
-        home: usize,
-        bytes: usize,
-        committed_bytes: usize,
-        memory: &impl Memory,
-        mut taken: impl FnMut(&mut Held<'_>),
-    ) -> Result<Large, Error> {
-        let step = |held: &mut Held<'_>| held.large(bytes, committed_bytes, memory).inspect(|_| taken(held));
+    pub fn take_large(&self, home: usize, bytes: usize, committed_bytes: usize, memory: &impl Memory) -> Result<Large, Error> {
+        let step = |held: &mut Held<'_>| held.large(bytes, committed_bytes, memory);
         self.with_room(Asked::From(home), step, memory)
     }
 

@@ -1,6 +1,6 @@
 //! Blocks within one arena: alignment, enlarging, leftovers, reuse, resets, large ones.
 
-use super::{is_empty, layout, small, space};
+use super::{is_empty, layout, reset, small, space};
 use crate::{Arena, Error, Growth, Options, Reclaim, Space};
 use allocator_api2::alloc::Allocator;
 use heaplab_buddy::marks::{self, passed};
@@ -28,12 +28,12 @@ fn many(arena: &Arena, count: usize, layout: Layout) {
 #[test]
 fn the_neighbouring_lines_are_taken_while_they_are_free_and_refused_when_they_are_not() {
     let space = space();
-    let one = space.arena(Growth::new(&[256])).unwrap();
+    let one = reset(&space, Growth::new(&[256]));
     marks::expect("a chunk is lengthened in place", || {
         many(&one, 20, layout(64, 8));
     });
     assert_eq!(one.statistics().chunks, 1, "nobody else is there");
-    let two = space.arena(Growth::new(&[256])).unwrap();
+    let two = reset(&space, Growth::new(&[256]));
     two.allocate(layout(64, 8)).unwrap();
     for _ in 0..12 {
         one.allocate(layout(64, 8)).unwrap();
@@ -47,9 +47,9 @@ fn the_neighbouring_lines_are_taken_while_they_are_free_and_refused_when_they_ar
 fn a_large_chunk_says_where_the_two_beyond_the_next_one_end() {
     let space = space();
     let granule = small().granule_bytes;
-    let arena = space.arena(Growth::new(&[granule / 4, 2 * granule])).unwrap();
+    let arena = reset(&space, Growth::new(&[granule / 4, 2 * granule]));
     // Another arena's lines below keep the first chunk from being lengthened.
-    let _below = space.arena(Growth::new(&[granule / 4])).unwrap();
+    let _below = reset(&space, Growth::new(&[granule / 4]));
     many(&arena, 7, layout(granule, 8));
     let (mut tops, mut top) = (Vec::new(), arena.head().current.get());
     while top != 0 {
@@ -293,8 +293,8 @@ fn a_large_blocks_chunk_serves_many_after_a_reset_and_leaves_no_trace_when_it_we
 #[test]
 fn leftovers_of_retired_chunks_are_used() {
     let space = space();
-    let arena = space.arena(Growth::new(&[1024])).unwrap();
-    let neighbour = space.arena(Growth::new(&[1024])).unwrap();
+    let arena = reset(&space, Growth::new(&[1024]));
+    let neighbour = reset(&space, Growth::new(&[1024]));
     arena.allocate(layout(512, 8)).unwrap();
     arena.allocate(layout(900, 8)).unwrap();
     let free = arena.statistics();
@@ -366,8 +366,8 @@ fn the_last_block_goes_back_to_the_window() {
 #[test]
 fn a_reset_keeps_the_chunks_and_uses_them_in_the_same_order() {
     let space = space();
-    let mut arena = space.arena(Growth::new(&[512, 2048, 16384])).unwrap();
-    let neighbour = space.arena(Growth::MICRO).unwrap();
+    let mut arena = reset(&space, Growth::new(&[512, 2048, 16384]));
+    let neighbour = reset(&space, Growth::MICRO);
     let mut rounds = Vec::new();
     for _ in 0..3 {
         rounds.push((0..300).map(|nth| arena.allocate(layout(8 + nth % 90, 8)).unwrap().addr()).collect::<Vec<_>>());
@@ -415,7 +415,7 @@ fn collections_live_in_an_arena() {
 fn memory_goes_back_page_by_page_and_splits_no_mapping() {
     let space = Space::new(Options { reclaim: Reclaim::AtReturn { keep_bytes: 0 }, ..small() }).unwrap();
     let granule = space.options().granule_bytes;
-    let mut arenas: Vec<_> = (0..200).map(|_| space.arena(Growth::new(&[granule])).ok()).collect();
+    let mut arenas: Vec<_> = (0..200).map(|_| Some(reset(&space, Growth::new(&[granule])))).collect();
     assert_eq!(space.committed_bytes(), 200 * granule);
     for arena in arenas.iter_mut().step_by(2) {
         *arena = None;
@@ -474,9 +474,9 @@ fn an_arena_that_is_reset_for_ever_larger_blocks_does_not_keep_them_all() {
 fn a_spare_chunk_behind_one_that_is_too_small_is_used() {
     let granule = small().granule_bytes;
     let space = space();
-    let mut arena = space.arena(Growth::new(&[512, 256])).unwrap();
+    let mut arena = reset(&space, Growth::new(&[512, 256]));
     // Other arenas' chunks keep the first one from being lengthened.
-    let others: Vec<_> = (0..4).map(|_| space.arena(Growth::new(&[512])).unwrap()).collect();
+    let others: Vec<_> = (0..4).map(|_| reset(&space, Growth::new(&[512]))).collect();
     for bytes in [granule, 3 * granule] {
         arena.allocate(layout(bytes, 8)).unwrap();
     }

@@ -1,6 +1,6 @@
 //! Commit limits, faults at every commit, refused uncommits.
 
-use super::{is_empty, layout, small};
+use super::{begun, is_empty, layout, reset, small};
 use crate::{Arena, Call, CommitLimit, Error, Faults, Growth, Options, Reclaim, Space};
 use heaplab_buddy::marks;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ fn limited(bytes: usize) -> (Space, Arc<CommitLimit>) {
 fn a_limit_below_a_granule_refuses_the_first_arena_with_both_numbers() {
     let granule = Options::default().granule_bytes;
     let (space, limit) = limited(granule - 1);
-    let refused = space.arena(Growth::SMALL).expect_err("there is no room for a page");
+    let refused = begun(&space, Growth::SMALL).expect_err("there is no room for a page");
     assert!(matches!(refused, Error::LimitReached { .. }), "{refused:?}");
     let said = refused.to_string();
     for part in [granule.to_string(), (granule - 1).to_string(), "raise its commit limit".into()] {
@@ -22,7 +22,7 @@ fn a_limit_below_a_granule_refuses_the_first_arena_with_both_numbers() {
     }
     assert_eq!((space.arenas(), space.committed_bytes()), (0, 0));
     limit.set_limit_bytes(granule);
-    drop(space.arena(Growth::SMALL).expect("the limit is a page now"));
+    drop(begun(&space, Growth::SMALL).expect("the limit is a page now"));
     is_empty(&space);
 }
 
@@ -31,14 +31,14 @@ fn at_the_limit_arenas_are_refused_and_go_on_when_others_die() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(10 * granule);
     let mut arenas = Vec::new();
-    while let Ok(arena) = space.arena(Growth::new(&[granule])) {
+    while let Ok(arena) = begun(&space, Growth::new(&[granule])) {
         arenas.push(arena);
     }
     assert_eq!(arenas.len(), 10);
     let refused = arenas[0].allocate(layout(granule - 8, 8));
     assert!(matches!(refused, Err(Error::LimitReached { .. })), "{refused:?}");
     arenas.pop();
-    arenas[0].allocate(layout(granule - 72, 8)).expect("the dead arena's page serves this one");
+    arenas[0].allocate(layout(granule - 80, 8)).expect("the dead arena's page serves this one");
     drop(arenas);
     is_empty(&space);
 }
@@ -52,7 +52,7 @@ fn what_would_be_committed_beyond_a_request_is_not_held_against_the_limit() {
     }
     let (space, limit) = limited(2 * granule);
     let growth = Growth::new(&[16 * granule]);
-    let arena = marks::expect("a chunk committed as far as the request needs: the limit allows no more", || space.arena(growth).unwrap());
+    let arena = marks::expect("a chunk committed as far as the request needs: the limit allows no more", || reset(&space, growth));
     arena.allocate(layout(granule, 8)).expect("there is a granule left");
     assert_eq!(space.committed_bytes(), 2 * granule);
     assert!(matches!(arena.allocate(layout(granule, 8)), Err(Error::LimitReached { .. })));
@@ -72,7 +72,7 @@ fn idle_memory_of_another_size_is_given_back_before_the_limit_refuses() {
     drop(large);
     assert!(space.idle_bytes() >= 6 * granule);
     let small: Vec<Arena> = marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
-        (0..8).map(|_| space.arena(Growth::new(&[granule])).unwrap()).collect()
+        (0..8).map(|_| reset(&space, Growth::new(&[granule]))).collect()
     });
     assert_eq!((small.len(), space.idle_bytes()), (8, 0));
 }
@@ -83,8 +83,8 @@ fn idle_memory_of_another_size_is_given_back_before_the_address_space_is_exhaust
     for bytes in [root / 2, root - granule] {
         let space = Space::new(Options { reserve_bytes: 2 * root, reclaim: Reclaim::AtTrim, ..small() }).unwrap();
         // Its region is a quarter of a root.
-        let arena = space.arena(Growth::MICRO).unwrap();
-        drop((0..14).map(|_| space.arena(Growth::new(&[root / 8])).unwrap()).collect::<Vec<_>>());
+        let arena = reset(&space, Growth::MICRO);
+        drop((0..14).map(|_| reset(&space, Growth::new(&[root / 8]))).collect::<Vec<_>>());
         marks::expect("at the commit limit or out of addresses: idle memory is given back", || {
             arena.allocate(layout(bytes, 8)).expect("nobody has any of the other root")
         });
@@ -101,7 +101,7 @@ fn a_run_of_roots_kept_by_a_reset_makes_way_only_where_the_block_does_not_fit_be
     let went = "spare runs of roots went back for a block that did not fit beside them";
     for (limit_roots, makes_way, served) in [(6, 0, true), (4, 1, true), (2, 1, false)] {
         let (space, limit) = limited(usize::MAX);
-        let mut arena = space.arena(Growth::MICRO).unwrap();
+        let mut arena = reset(&space, Growth::MICRO);
         arena.allocate(layout(2 * root, 8)).unwrap();
         arena.reset();
         let before = arena.statistics();
@@ -122,8 +122,8 @@ fn a_run_of_roots_kept_by_a_reset_makes_way_only_where_the_block_does_not_fit_be
 fn a_smaller_hole_serves_where_no_new_granule_can_be_had() {
     let granule = Options::default().granule_bytes;
     let (space, _) = limited(granule);
-    let one = space.arena(Growth::new(&[granule * 3 / 4])).unwrap();
-    let two = marks::expect("no new granule: a chunk in a smaller hole", || space.arena(Growth::new(&[granule])).unwrap());
+    let one = reset(&space, Growth::new(&[granule * 3 / 4]));
+    let two = marks::expect("no new granule: a chunk in a smaller hole", || reset(&space, Growth::new(&[granule])));
     assert!(two.statistics().owned_bytes < granule / 2);
     drop((one, two));
     is_empty(&space);

@@ -26,12 +26,13 @@
 
 mod blocks;
 mod debugging;
+mod empty;
 mod limits;
 mod model;
 mod report;
 mod threads;
 
-use crate::{Options, Reclaim, Space};
+use crate::{Arena, Error, Growth, Options, Reclaim, Space};
 use std::alloc::Layout;
 
 /// A small space that gives memory back only when it is told to.
@@ -44,6 +45,20 @@ fn small() -> Options {
     let granule_bytes = Options::default().granule_bytes;
     let granules = if cfg!(miri) { 1024 } else { 65536 };
     Options { reserve_bytes: granule_bytes * granules, root_bytes: granule_bytes * 256, ..Options::default() }
+}
+
+/// An arena that has its first chunk: a word was allocated.
+fn begun(space: &Space, growth: Growth) -> Result<Arena, Error> {
+    let arena = space.arena(growth)?;
+    arena.allocate(layout(8, 8))?;
+    Ok(arena)
+}
+
+/// The same with nothing in it.
+fn reset(space: &Space, growth: Growth) -> Arena {
+    let mut arena = begun(space, growth).unwrap();
+    arena.reset();
+    arena
 }
 
 fn layout(size: usize, align: usize) -> Layout {

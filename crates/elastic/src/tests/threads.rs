@@ -1,6 +1,6 @@
 //! Many arenas and many threads: HotSpot's stress tests, with marked blocks.
 
-use super::{is_empty, layout, small};
+use super::{begun, is_empty, layout, reset, small};
 #[cfg(not(miri))]
 use crate::CommitLimit;
 use crate::pool::reclaim::By;
@@ -217,20 +217,20 @@ fn at_the_limit_another_shards_hole_and_idle_memory_serve() {
     let limit = Some(Arc::new(crate::CommitLimit::new(granule)));
     let space = sharded(2, Options { limit, reclaim: Reclaim::AtTrim, ..small() });
     set_home(0);
-    let first = space.arena(Growth::MICRO).unwrap();
+    let first = reset(&space, Growth::MICRO);
     set_home(1);
-    let second = space.arena(Growth::MICRO).expect("the rest of the other shard's only page");
+    let second = begun(&space, Growth::MICRO).expect("the rest of the other shard's only page");
     assert!(matches!(
         space.arena(Growth::new(&[granule])).and_then(|arena| arena.allocate(layout(granule, 8))),
         Err(crate::Error::LimitReached { .. })
     ));
     drop((first, second));
     assert_eq!(space.idle_bytes(), granule);
-    let third = space.arena(Growth::new(&[granule])).expect("the other shard's idle page");
+    let third = begun(&space, Growth::new(&[granule])).expect("the other shard's idle page");
     assert_eq!((space.idle_bytes(), third.statistics().owned_bytes), (0, granule));
     drop(third);
     // Idle memory of the wrong shape is given back, whoever has it.
-    let large = space.arena(Growth::new(&[2 * granule])).expect("the page, given back first");
+    let large = begun(&space, Growth::new(&[2 * granule])).expect("the page, given back first");
     drop(large);
     is_empty(&space);
 }
@@ -242,7 +242,7 @@ fn a_shard_without_roots_left_asks_the_others() {
     let space = sharded(2, Options { reserve_bytes: 16 * root, reclaim: Reclaim::AtTrim, ..small() });
     set_home(1);
     // A root each with the arena's links, and one of them holds the heads.
-    let arenas: Vec<Arena> = (0..15).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+    let arenas: Vec<Arena> = (0..15).map(|_| reset(&space, Growth::MICRO)).collect();
     for arena in &arenas {
         arena.allocate(layout(root - 4096, 8)).expect("a root of either shard");
     }
@@ -259,7 +259,7 @@ fn the_policy_is_about_what_all_shards_have_idle() {
     let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes }, ..small() });
     let pages = |home, count: usize| -> Vec<Arena> {
         set_home(home);
-        (0..count).map(|_| space.arena(Growth::new(&[Options::default().granule_bytes])).unwrap()).collect()
+        (0..count).map(|_| reset(&space, Growth::new(&[Options::default().granule_bytes]))).collect()
     };
     let (first, second) = (pages(0, 40), pages(1, 40));
     drop(first);
@@ -274,7 +274,7 @@ fn the_policy_is_about_what_all_shards_have_idle() {
 fn the_background_gives_idle_memory_back_and_ends_with_its_space() {
     let reclaim = Reclaim::Background { interval: Duration::from_millis(5), keep_bytes: 0 };
     let space = Space::new(Options { reclaim, ..small() }).unwrap();
-    let arenas: Vec<_> = (0..50).map(|_| space.arena(Growth::new(&[4096])).unwrap()).collect();
+    let arenas: Vec<_> = (0..50).map(|_| reset(&space, Growth::new(&[4096]))).collect();
     drop(arenas);
     let start = Instant::now();
     while space.committed_bytes() > 0 {
@@ -293,7 +293,7 @@ fn the_background_leaves_what_may_be_kept() {
     let space = sharded(1, Options { reclaim, ..small() });
     for round in 0..20 {
         // Large chunks of 32 granules each, which go back one by one, and a granule for the arenas' heads.
-        let arenas: Vec<Arena> = (0..4).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+        let arenas: Vec<Arena> = (0..4).map(|_| reset(&space, Growth::MICRO)).collect();
         for arena in &arenas {
             arena.allocate(layout(31 * granule, 8)).unwrap();
         }
@@ -315,7 +315,7 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
     let space = sharded(2, Options { reclaim: Reclaim::AtReturn { keep_bytes: usize::MAX }, ..small() });
     for home in [0, 1] {
         set_home(home);
-        let arena = space.arena(Growth::MICRO).unwrap();
+        let arena = reset(&space, Growth::MICRO);
         arena.allocate(layout(31 * granule, 8)).unwrap();
     }
     assert_eq!(space.idle_bytes(), 66 * granule);
@@ -329,7 +329,7 @@ fn what_other_shards_have_idle_counts_when_one_gives_back() {
 fn at_return_idle_memory_goes_down_to_half_of_what_may_be_kept() {
     let granule = small().granule_bytes;
     let space = sharded(1, Options { reclaim: Reclaim::AtReturn { keep_bytes: 130 * granule }, ..small() });
-    let mut arenas: Vec<Arena> = (0..5).map(|_| space.arena(Growth::MICRO).unwrap()).collect();
+    let mut arenas: Vec<Arena> = (0..5).map(|_| reset(&space, Growth::MICRO)).collect();
     for arena in &arenas {
         arena.allocate(layout(31 * granule, 8)).unwrap();
     }

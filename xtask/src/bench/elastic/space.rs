@@ -15,8 +15,8 @@ const WORDS_MAX: usize = 116;
 
 /// Heaps in the order of the table.
 pub const HEAPS: [&str; 6] = ["elastic", "glibc", "jemalloc", "mimalloc", "bumpalo", "talloc"];
-/// How arenas are filled.
-pub const ORDERS: [&str; 2] = ["one after another", "round-robin"];
+/// How arenas are filled: each is born when its first block is asked for; in the last order all are before any is filled, one after another.
+pub const ORDERS: [&str; 3] = ["one after another", "round-robin", "all born first"];
 
 /// What one process measured. Bytes are RssAnon above the start.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -119,11 +119,14 @@ fn measure(mut peer: impl Peer, heap: &str, order: &str, seed: u64) -> Result<Me
     // A program that frees blocks one by one has to know them.
     let mut blocks: Vec<*mut u8> = Vec::with_capacity(if has_regions(&peer) { 0 } else { ARENAS * BLOCKS });
     blocks.resize(blocks.capacity(), std::ptr::null_mut());
-    let one_after_another = order == ORDERS[0];
+    let (one_after_another, born_first) = (order != ORDERS[1], order == ORDERS[2]);
+    if born_first {
+        (0..ARENAS).for_each(|arena| peer.begin(arena));
+    }
     let (outer, inner) = if one_after_another { (ARENAS, BLOCKS) } else { (BLOCKS, ARENAS) };
     for (first, second) in (0..outer).flat_map(|first| (0..inner).map(move |second| (first, second))) {
         let (arena, nth) = if one_after_another { (first, second) } else { (second, first) };
-        if nth == 0 {
+        if nth == 0 && !born_first {
             peer.begin(arena);
         }
         let at = arena * BLOCKS + nth;
