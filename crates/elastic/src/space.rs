@@ -16,7 +16,6 @@ use crate::pool::shape::Shape;
 use crate::pool::shards::{Shards, home};
 use crate::{Arena, Error, Growth, Options, Reclaim};
 use heaplab_address_space::{Options as ReservationOptions, Reservation};
-use heaplab_buddy::marks::mark;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -164,7 +163,6 @@ fn reserve(options: &Options) -> Result<(Reservation, Shape), Error> {
     }
     let mut reservation = outcome?;
     if shape.roots < wanted.roots && shape.roots > 1 {
-        mark("fewer addresses are reserved than were wanted");
         shape = shape.with_roots(shape.roots / 2);
         // The larger one goes first: both together may be too much.
         drop(reservation);

@@ -243,7 +243,6 @@ impl Arena {
             return Ok(block);
         }
         self.allocate_slowly(layout).inspect_err(|_| {
-            mark("an empty arena is refused its first block");
             self.head.set(seed);
             return_and_reclaim(shared, chunk.top);
         })
