@@ -18,7 +18,8 @@ const CHOICES_MAX: usize = 30;
 /// # Errors
 /// It is not there (the message says what to do where its recording was not finished), or it is no bundle.
 pub fn open(path: &Path) -> Result<Bundle> {
-    if path.exists() {
+    // Only what is known not to be there is missing: a folder that may not be looked into is another matter, which opening says.
+    if !matches!(path.try_exists(), Ok(false)) {
         return Ok(Bundle::open(path)?);
     }
     let spool = heaplab_record::mark::spool_of(path);

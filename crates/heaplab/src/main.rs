@@ -5,6 +5,7 @@
 #[macro_use]
 mod output;
 
+mod bare;
 mod bundled;
 mod choose;
 mod commands;
@@ -23,8 +24,11 @@ use std::process::ExitCode;
 
 /// A laboratory for memory managers: record what a program allocates, see where the bytes go, replay it on other heaps.
 #[derive(Debug, Parser)]
-#[command(version, after_help = "Without a command, heaplab takes you through all of it on a bundled recording (the tour).")]
+#[command(version, after_help = "heaplab APP.heaplab is heaplab report APP.heaplab.")]
 struct CommandLine {
+    /// When to write in colours: on a terminal without NO_COLOR (auto), always, never
+    #[arg(long, global = true, value_name = "WHEN", default_value_t = clap::ColorChoice::Auto, hide_possible_values = true, hide_default_value = true)]
+    color: clap::ColorChoice,
     #[command(subcommand)]
     command: Option<Command>,
 }
@@ -55,10 +59,16 @@ enum Command {
     Snapshot(commands::snapshot::Args),
     /// Rerun a published experiment and print its claims beside what is measured
     Study(commands::study::Args),
+    /// Print the completions for a shell
+    Completions(commands::shell::Completions),
+    /// Write the manual pages
+    Man(commands::shell::Man),
 }
 
 fn main() -> ExitCode {
-    let words = help::laid_out(CommandLine::command(), terminal::columns()).try_get_matches();
+    let commands = CommandLine::command();
+    let words = bare::with_command(std::env::args_os().collect(), |word| commands.find_subcommand(word).is_some());
+    let words = help::laid_out(commands, terminal::columns()).try_get_matches_from(words);
     let line = match words.and_then(|words| CommandLine::from_arg_matches(&words)) {
         Ok(line) => line,
         // Help and the version were asked for, and are laid out.
@@ -68,14 +78,23 @@ fn main() -> ExitCode {
             return ExitCode::from(2);
         }
     };
-    let command = line.command.unwrap_or(Command::Tour(commands::tour::Args::default()));
-    run(command).unwrap_or_else(|error| {
+    terminal::choose_colours(line.color);
+    let done = match line.command {
+        Some(command) => run(command),
+        None => welcome(),
+    };
+    done.unwrap_or_else(|error| {
         if error.is::<output::ReaderGone>() {
             return ExitCode::SUCCESS;
         }
         eprintln!("heaplab: {}", message(&error));
         ExitCode::from(if is_misasked(&error) { 2 } else { 1 })
     })
+}
+
+fn welcome() -> anyhow::Result<ExitCode> {
+    print!("{}", bare::welcome())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Says why a command line is refused, in clap's colours where its lines fit: it breaks none itself.
@@ -127,6 +146,8 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Symbolize(args) => commands::symbolize::run(args),
         Command::Snapshot(args) => commands::snapshot::run(args),
         Command::Study(args) => commands::study::run(args),
+        Command::Completions(args) => commands::shell::completions(&args, CommandLine::command()),
+        Command::Man(args) => commands::shell::man(&args, CommandLine::command()),
     }
 }
 

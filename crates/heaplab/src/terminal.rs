@@ -1,6 +1,8 @@
 //! How wide the reader's terminal is, and text that fits it.
 
+use clap::ColorChoice;
 use std::io::IsTerminal;
+use std::sync::OnceLock;
 
 /// Columns where nobody says how many there are: a pipe, a file.
 const COLUMNS: usize = 80;
@@ -30,8 +32,21 @@ pub fn error_width() -> Option<usize> {
     Some(asked.filter(|columns| *columns > 0).or_else(told)?.clamp(COLUMNS_MIN, COLUMNS_MAX))
 }
 
-/// Whether standard output is a terminal that takes colours, and nobody asked for none.
+/// What `--color` says.
+static CHOICE: OnceLock<ColorChoice> = OnceLock::new();
+
+/// Keeps what `--color` says, for [`has_colours`].
+pub fn choose_colours(choice: ColorChoice) {
+    CHOICE.get_or_init(|| choice);
+}
+
+/// Whether standard output is to have colours: as `--color` says, or else where it is a terminal that takes them and nobody asked for none.
 pub fn has_colours() -> bool {
+    match CHOICE.get() {
+        Some(ColorChoice::Always) => return true,
+        Some(ColorChoice::Never) => return false,
+        Some(ColorChoice::Auto) | None => {}
+    }
     let named = |name: &str| std::env::var(name).unwrap_or_default();
     std::io::stdout().is_terminal() && takes_colours(&named("TERM"), &named("NO_COLOR"))
 }

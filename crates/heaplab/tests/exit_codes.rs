@@ -16,6 +16,9 @@ const CASES: &[Case] = &[
     ("report SQLITE --allocator umem", 2, "expected measured"),
     ("report SQLITE --top many", 2, "invalid value"),
     ("replay SQLITE --on glibc,umem", 2, "umem"),
+    ("replay SQLITE --on glibc,./libmine.so", 2, "as lib:./libmine.so"),
+    ("record --forcee -- true", 2, "'--force'"),
+    ("completions tcsh", 2, "possible values"),
     ("replay SQLITE --on glibc,glibc", 2, "is named twice"),
     ("replay SQLITE --on null", 2, "the null heap"),
     ("replay SQLITE --on glibc --shard 3/2", 2, "I below N"),
@@ -47,8 +50,45 @@ const CASES: &[Case] = &[
     ("recover HERE/nothing.spool", 1, "there is no spool"),
     ("replay SQLITE --on lib:HERE/nothing.so", 1, "nothing.so"),
     ("report SQLITE --html HERE/no/folder/x.html", 1, "x.html"),
+    ("report SQLITE --html JVM/meta.json", 1, "no page of heaplab"),
+    ("import jvm-log HERE/none.log -o JVM --force", 1, "none.log"),
     ("snapshot summary HERE/nothing.heapsnapshot", 1, "nothing.heapsnapshot"),
 ];
+
+/// A recording behind a door that is closed is not one that is missing.
+#[test]
+fn a_folder_that_may_not_be_looked_into_is_said_to_be_one() {
+    use std::os::unix::{fs::PermissionsExt, process::CommandExt};
+    let folder = tempfile::tempdir().unwrap();
+    let closed = folder.path().join("closed");
+    std::fs::create_dir_all(closed.join("a.heaplab")).unwrap();
+    std::fs::set_permissions(folder.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::set_permissions(&closed, PermissionsExt::from_mode(0o600)).unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    if std::fs::read_dir(closed.join("a.heaplab")).is_ok() {
+        // Root may look into everything.
+        command.uid(65534).gid(65534);
+    }
+    let Ok(output) = command.arg("report").arg(closed.join("a.heaplab")).current_dir("/").output() else {
+        eprintln!("skipped: another user may not run this build of heaplab");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code() == Some(1) && said.contains("Permission denied") && !said.contains("no such"), "{said}");
+}
+
+#[test]
+fn the_command_line_is_written_for_shells_and_man() {
+    let folder = tempfile::tempdir().unwrap();
+    let heaplab = |words: &[&str]| Command::new(env!("CARGO_BIN_EXE_heaplab")).args(words).current_dir(folder.path()).output().unwrap();
+    for shell in ["bash", "zsh", "fish"] {
+        let script = String::from_utf8(heaplab(&["completions", shell]).stdout).unwrap();
+        assert!(script.contains("replay") && script.contains("stack-depth"), "{shell}");
+    }
+    assert!(heaplab(&["man", "pages"]).status.success());
+    let page = std::fs::read_to_string(folder.path().join("pages/heaplab-snapshot-take.1")).unwrap();
+    assert!(page.contains(".TH") && page.contains("heaplab snapshot take \\-\\-node 4711"), "{page}");
+}
 
 #[test]
 fn like_mistakes_have_like_codes() {

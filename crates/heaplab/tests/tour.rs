@@ -1,11 +1,11 @@
-//! `heaplab` alone, as somebody runs it who has just built it.
+//! `cargo run` in the repository, as somebody types it who has just cloned it; and `heaplab` alone.
 
 use std::path::Path;
 use std::process::{Command, Output};
 
 fn heaplab(folder: &Path, arguments: &[&str]) -> Output {
     // One block of timed cells, because those of a debug build take long and mean nothing.
-    let environment = [("HEAPLAB_TOUR_REPS", "1"), ("COLUMNS", "80")];
+    let environment = [("HEAPLAB_TOUR_REPS", "1"), ("COLUMNS", "80"), ("CARGO", "cargo"), ("CARGO_PKG_NAME", "heaplab")];
     let output = Command::new(env!("CARGO_BIN_EXE_heaplab")).args(arguments).current_dir(folder).envs(environment).output().unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     output
@@ -50,6 +50,20 @@ fn assert_times_are_measured(text: &str, page: &str, heaps: &[&str], folder: &Pa
 }
 
 #[test]
+fn heaplab_alone_says_what_to_type_and_writes_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_heaplab"));
+    let output = command.current_dir(folder.path()).env_remove("CARGO_PKG_NAME").env("COLUMNS", "60").output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{said}");
+    for command in ["heaplab record -- ./app ", "heaplab report app.heaplab ", "heaplab tour ", "heaplab --help "] {
+        assert!(said.contains(command), "{said}");
+    }
+    assert!(said.lines().count() < 24 && said.lines().all(|line| line.chars().count() <= 60), "{said}");
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+}
+
+#[test]
 fn the_tour_shows_the_report_every_heap_and_the_page() {
     let folder = tempfile::tempdir().unwrap();
     let output = heaplab(folder.path(), &[]);
@@ -90,7 +104,10 @@ fn the_tour_shows_the_report_every_heap_and_the_page() {
     }
     assert!(String::from_utf8_lossy(&output.stderr).contains("heaplab-tour/report.html written"));
 
-    // The recording is a bundle like any other.
+    // The recording is a bundle like any other; named alone, it is reported on.
     let again = heaplab(folder.path(), &["report", "heaplab-tour/sqlite.heaplab", "--top", "1"]);
     assert!(String::from_utf8_lossy(&again.stdout).contains("What to change"));
+    assert_eq!(heaplab(folder.path(), &["heaplab-tour/sqlite.heaplab", "--top", "1"]).stdout, again.stdout);
+    let escapes = |arguments: &[&str]| heaplab(folder.path(), arguments).stdout.contains(&0x1b);
+    assert!(!escapes(&["heaplab-tour/sqlite.heaplab"]) && escapes(&["heaplab-tour/sqlite.heaplab", "--color", "always"]));
 }

@@ -33,9 +33,12 @@ pub struct Args {
     /// rotated log is several files, the oldest first
     #[arg(value_name = "FILE", num_args = 1.., required = true)]
     trace: Vec<PathBuf>,
-    /// The bundle to make; it must not exist
+    /// The bundle to make
     #[arg(short, long, value_name = "BUNDLE")]
     output: PathBuf,
+    /// Replace the bundle of that name, once the new one is whole
+    #[arg(long)]
+    force: bool,
     /// The trace's format
     #[arg(long, value_enum, default_value = "auto")]
     format: Format,
@@ -119,7 +122,8 @@ pub fn run(args: Args) -> Result<ExitCode> {
     };
     let name = name_of(files);
     let (input, progress) = open_all(files)?;
-    let mut writer = BundleWriter::create(&args.output)?;
+    let begin = if args.force { BundleWriter::replace } else { BundleWriter::create };
+    let mut writer = begin(&args.output)?;
     let options = Options { name: name.clone(), lenient: args.lenient };
     let imported = import::import(input, format, &options, &mut writer);
     progress.finish_and_clear();

@@ -9,7 +9,7 @@ use std::process::ExitCode;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
   heaplab mark loaded                        in the only recording that runs
-  heaplab mark -o app.heaplab 'all closed'   in the one that will write app.heaplab
+  heaplab mark --recording app.heaplab 'all closed'   in the one that will write app.heaplab
   heaplab mark --pid 4711 loaded             in the one that process 4711 belongs to
   heaplab mark --header > heaplab.h          for a program that names its moments itself: HEAPLAB_MARK(\"loaded\"); in C or C++
 
@@ -21,11 +21,11 @@ pub struct Args {
     #[arg(required_unless_present = "header")]
     name: Option<String>,
     /// Print heaplab.h, the header with the macro HEAPLAB_MARK, and mark nothing
-    #[arg(long, conflicts_with_all = ["name", "output", "pid"])]
+    #[arg(long, conflicts_with_all = ["name", "recording", "pid"])]
     header: bool,
     /// The bundle that the recording will write
-    #[arg(short, long, value_name = "BUNDLE", conflicts_with = "pid")]
-    output: Option<PathBuf>,
+    #[arg(long, short_alias = 'o', alias = "output", value_name = "BUNDLE", conflicts_with = "pid")]
+    recording: Option<PathBuf>,
     /// A process that is being recorded; the mark concerns it alone
     #[arg(long)]
     pid: Option<u32>,
@@ -41,7 +41,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     if name.is_empty() || name.len() > NAME_BYTES_MAX {
         misasked!("a mark's name has 1 to {NAME_BYTES_MAX} bytes, this one {}", name.len());
     }
-    let which = match (args.output, args.pid) {
+    let which = match (args.recording, args.pid) {
         (Some(output), _) => Which::Output(output),
         (None, Some(pid)) => Which::Process(pid),
         (None, None) => Which::Only,

@@ -9,6 +9,7 @@ pub mod recording;
 pub mod recover;
 pub mod replay;
 pub mod report;
+pub mod shell;
 pub mod snapshot;
 pub mod study;
 pub mod symbolize;

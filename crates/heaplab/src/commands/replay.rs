@@ -80,6 +80,9 @@ pub struct Args {
     /// Write the results as JSON (docs/replay-json.md)
     #[arg(long)]
     json: bool,
+    /// Show no progress
+    #[arg(short, long)]
+    quiet: bool,
     /// Serve one cell: its request as JSON on standard input, its report on standard output
     #[arg(long, hide = true)]
     cell: bool,
@@ -116,7 +119,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     shrunk::is_an_error(Mapped::Program);
-    let specs = heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}")))?;
+    let specs = heaps::parse_list(&args.on).map_err(|error| Misasked(format!("--on: {error:#}{}", library_hint(&args.on))))?;
     let path = args.bundle.as_deref().context("no bundle is named")?;
     let bundle = choose::open(path)?;
     let selection = choose::process(&bundle, args.process.as_deref())?;
@@ -148,7 +151,7 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let plan = plan(&args, &bundle, &program, &specs, &executable)?;
     let arguments = vec![String::from("replay"), String::from("--cell")];
     let runner = Processes { executable, arguments, limit: Duration::from_secs(args.limit) };
-    let bar = progress_bar();
+    let bar = progress_bar(args.quiet);
     let outcome = run_plan(&plan, &runner, |progress| show_progress(&bar, progress));
     bar.finish_and_clear();
     let (results, measured) = outcome?;
@@ -176,6 +179,12 @@ pub fn run(args: Args) -> Result<ExitCode> {
     let verified = !results.heaps.iter().flat_map(|heap| &heap.failures).any(|failure| failure.kind == "verify");
     let measured = results.heaps.iter().any(|heap| heap.space.is_some() || heap.time.is_some());
     Ok(if verified && measured { ExitCode::SUCCESS } else { ExitCode::from(1) })
+}
+
+/// What to type instead, where a heap is named like a library's file.
+fn library_hint(heaps: &str) -> String {
+    let file = heaps.split(',').find(|heap| (heap.contains('/') || heap.ends_with(".so")) && !heap.contains(':'));
+    file.map(|file| format!("; a library is a heap as lib:{file}")).unwrap_or_default()
 }
 
 fn plan(args: &Args, bundle: &Bundle, program: &Program, specs: &[heaps::Heap], executable: &Path) -> Result<Plan> {
@@ -237,12 +246,13 @@ fn serve_cell() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(matches!(report, CellReport::Failed { .. }))))
 }
 
-fn progress_bar() -> ProgressBar {
-    if !std::io::stderr().is_terminal() {
+fn progress_bar(quiet: bool) -> ProgressBar {
+    if quiet || !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
     let bar = ProgressBar::new(0);
-    if let Ok(style) = ProgressStyle::with_template("{bar:30} {pos}/{len} cells  {msg}") {
+    // The message gets the columns that are left, and is cut there: a line that wraps is drawn anew below itself.
+    if let Ok(style) = ProgressStyle::with_template("{bar:15} {pos}/{len} cells  {wide_msg}") {
         bar.set_style(style);
     }
     bar

@@ -14,12 +14,14 @@ mod text;
 
 use crate::{choose, output, terminal};
 use analysis::Analysis;
-use anyhow::Result;
+use anyhow::{Result, bail};
 use heaplab_experiment::results::Results;
 use heaplab_findings::Basis;
 use heaplab_page::JvmMetaspace;
 use heaplab_trace::bundle::Bundle;
-use std::path::PathBuf;
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 const EXAMPLES: &str = "\
@@ -45,9 +47,12 @@ pub struct Args {
     /// Write everything as one JSON document (docs/report-json.md)
     #[arg(long)]
     json: bool,
-    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing it
+    /// Write the report as one HTML page to this file (`-`: standard output) instead of printing it; an earlier page is replaced
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
+    /// Replace the file of --html whatever it holds
+    #[arg(long, requires = "html")]
+    force: bool,
     /// The replay that the page shows: a file of `replay --json`, or a folder of `replay --results`
     /// [default: the recording's last replay, and earlier ones that measured what it did not]
     #[arg(long, value_name = "RESULTS", requires = "html")]
@@ -95,6 +100,9 @@ fn parse_basis(text: &str) -> Result<Basis, String> {
 /// Runs the command.
 pub fn run(args: Args) -> Result<ExitCode> {
     let bundle = choose::open(&args.bundle)?;
+    if let Some(file) = args.html.as_ref().filter(|file| !args.force && is_of_others(file)) {
+        bail!("{}: exists already and is no page of heaplab: choose another name, or replace it with --force", file.display());
+    }
     let (selection, peaks) = analysis::select(&bundle, args.process.as_deref())?;
     let heap_at = args.on.as_deref().map(|name| heap_at::HeapAt::run(&bundle, selection, name, args.at.as_deref())).transpose()?;
     let at = if heap_at.is_some() { None } else { args.at.clone() };
@@ -147,6 +155,19 @@ pub fn run(args: Args) -> Result<ExitCode> {
         print!("{}", text::report(&bundle, &analysis, &shown, &look))
     };
     written.map(|()| ExitCode::SUCCESS)
+}
+
+/// Whether the file is there and holds something else than a page that heaplab wrote.
+fn is_of_others(file: &Path) -> bool {
+    const HEAD_BYTES: u64 = 4096;
+    const MARK: &[u8] = b"nonce-heaplab";
+    // A pipe is written to, and reading it would wait.
+    if !std::fs::metadata(file).is_ok_and(|metadata| metadata.is_file()) {
+        return false;
+    }
+    let mut head = Vec::new();
+    let is_read = File::open(file).is_ok_and(|there| there.take(HEAD_BYTES).read_to_end(&mut head).is_ok());
+    is_read && !head.is_empty() && !head.windows(MARK.len()).any(|window| window == MARK)
 }
 
 fn write_html(

@@ -1,4 +1,4 @@
-//! `heaplab tour`, and `heaplab` alone: the bundled recording of SQLite, its findings, its replay on every built-in heap, and the page.
+//! `heaplab tour`, and `cargo run` in the repository: the bundled recording of SQLite, its findings, its replay on every built-in heap, and the page.
 //!
 //! It prints each command as a user would type it and runs that command, so that what the tour shows is what the
 //! commands do.
@@ -11,7 +11,7 @@ use std::process::ExitCode;
 /// Arguments of `heaplab tour`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:
-  heaplab                        the tour, into ./heaplab-tour
+  heaplab tour                   the tour, into ./heaplab-tour
   heaplab tour --into /tmp/tour  somewhere else
   heaplab tour --reps 20         more repetitions: narrower intervals")]
 pub struct Args {
@@ -22,16 +22,6 @@ pub struct Args {
     #[arg(long, default_value_t = REPS, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=10_000))]
     reps: u32,
 }
-
-impl Default for Args {
-    fn default() -> Self {
-        let asked = std::env::var(REPS_VARIABLE).ok().and_then(|reps| reps.parse().ok());
-        Args { into: "heaplab-tour".into(), reps: asked.unwrap_or(REPS) }
-    }
-}
-
-/// `--reps` of `heaplab` alone, for the test that runs it in a debug build (CONTRIBUTING.md).
-const REPS_VARIABLE: &str = "HEAPLAB_TOUR_REPS";
 
 /// Timed repetitions: as many as show the difference of one heap at 95 % whatever the others show. With fewer, a single block in which the machine
 /// was busy hides the differences of all, however large.

@@ -1,0 +1,46 @@
+//! `heaplab completions` and `heaplab man`: the command line as shells and `man` want it, both made from its definition.
+
+use anyhow::{Context, Result};
+use clap::Command;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Arguments of `heaplab completions`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab completions bash > ~/.local/share/bash-completion/completions/heaplab
+  heaplab completions zsh > ~/.zfunc/_heaplab
+  heaplab completions fish > ~/.config/fish/completions/heaplab.fish")]
+pub struct Completions {
+    /// The shell
+    shell: clap_complete::Shell,
+}
+
+/// Arguments of `heaplab man`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  heaplab man ~/.local/share/man/man1
+  heaplab man . && man ./heaplab-record.1")]
+pub struct Man {
+    /// The folder for heaplab.1, heaplab-record.1, ...; made where it is missing
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Prints the completions.
+pub fn completions(args: &Completions, mut command: Command) -> Result<ExitCode> {
+    let mut script = Vec::new();
+    clap_complete::generate(args.shell, &mut command, "heaplab", &mut script);
+    print!("{}", String::from_utf8(script)?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the manual pages.
+pub fn man(args: &Man, command: Command) -> Result<ExitCode> {
+    let folder = &args.folder;
+    std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    // The command that lists commands has no page of its own.
+    let command = command.disable_help_subcommand(true);
+    clap_mangen::generate_to(command, folder).with_context(|| format!("cannot write into {}", folder.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
