@@ -1,0 +1,204 @@
+//! What must hold: every byte of old space in exactly one place, lists well linked, categories with blocks of their sizes.
+
+use crate::heap::{Parts, V8Heap};
+use crate::object::{self, Kind};
+use crate::page::{NONE, Owner};
+use crate::space::{MAIN, OldGeneration};
+use heaplab_heap::{CheckError, Footprint, Heap, Part, Role};
+
+fn broken<T>(place: impl Into<String>, expected: impl ToString, found: impl ToString) -> Result<T, CheckError> {
+    Err(CheckError { place: place.into(), expected: expected.to_string(), found: found.to_string() })
+}
+
+/// For each page of the main space, in its order: waste, then nodes and bytes of each category that has some.
+pub fn free_by_page(old: &OldGeneration) -> Vec<(u64, Vec<(usize, u64, u64)>)> {
+    let page_sums = |page: u32| {
+        let mut sums = Vec::new();
+        for (category, entry) in old.pages[page].categories.iter().enumerate() {
+            let (mut offset, mut nodes, mut sum) = (entry.top as usize, 0, 0);
+            while offset != 0 {
+                let node = old.pages.start(page) + offset;
+                // SAFETY: nodes of a category are free blocks of its page.
+                let (bytes, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+                nodes += 1;
+                sum += bytes as u64;
+                offset = next;
+            }
+            if nodes > 0 {
+                sums.push((category, nodes, sum));
+            }
+        }
+        (u64::from(old.pages[page].wasted_bytes), sums)
+    };
+    old.pages.of(&old.spaces[MAIN].list).into_iter().map(page_sums).collect()
+}
+
+/// Walks a page of old space; returns its parts: objects, free blocks in lists, waste.
+fn walk_page(parts: &Parts, page: u32) -> Result<Vec<(usize, usize, Kind)>, CheckError> {
+    let pages = &parts.old.pages;
+    let main = &parts.old.spaces[MAIN];
+    let mut found = Vec::new();
+    let (mut at, end) = (pages.area(page), pages.end(page));
+    while at < end {
+        if at == main.top && main.top != main.limit {
+            found.push((at, main.limit - at, Kind::Filler));
+            at = main.limit;
+            continue;
+        }
+        // SAFETY: pages of old space are iterable: every object and free block has its header.
+        let header = unsafe { object::header(at) };
+        if header.bytes == 0 || at + header.bytes > end {
+            return broken(format!("page {page}, {at:#x}"), "an object within the page", format!("{} bytes", header.bytes));
+        }
+        found.push((at, header.bytes, header.kind));
+        at += header.bytes;
+    }
+    Ok(found)
+}
+
+fn check_page(parts: &Parts, page: u32) -> Result<(), CheckError> {
+    let pages = &parts.old.pages;
+    let books = &pages[page];
+    let place = || format!("page {page} of old space");
+    if books.unswept {
+        return if books.categories.iter().all(|category| category.top == 0) {
+            Ok(())
+        } else {
+            broken(place(), "no free nodes before it is swept", "nodes")
+        };
+    }
+    let strategy = &parts.old.strategy;
+    let (mut used, mut waste, mut free) = (0, 0, std::collections::BTreeSet::new());
+    for (at, bytes, kind) in walk_page(parts, page)? {
+        match kind {
+            Kind::Free if bytes < strategy.minimum_block() => waste += bytes,
+            Kind::Free => {
+                free.insert((at, bytes));
+            }
+            _ => used += bytes,
+        }
+    }
+    if used != books.allocated_bytes as usize {
+        return broken(format!("{}: allocated bytes", place()), books.allocated_bytes, used);
+    }
+    if waste != books.wasted_bytes as usize {
+        return broken(format!("{}: waste", place()), books.wasted_bytes, waste);
+    }
+    for (number, category) in books.categories.iter().enumerate() {
+        let (mut offset, mut sum) = (category.top as usize, 0);
+        while offset != 0 {
+            let node = pages.start(page) + offset;
+            // SAFETY: the offset leads to a free block, or the set does not have it.
+            let (bytes, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+            if !free.remove(&(node, bytes)) || strategy.category(bytes) != number {
+                return broken(format!("{}, category {number}", place()), "each free block once, in its category", format!("{node:#x}"));
+            }
+            sum += bytes;
+            offset = next;
+        }
+        if sum != category.available as usize {
+            return broken(format!("{}, category {number}", place()), category.available, sum);
+        }
+    }
+    match free.first() {
+        None => Ok(()),
+        Some((at, bytes)) => broken(place(), "every free block in a list", format!("{bytes} bytes at {at:#x} in none")),
+    }
+}
+
+/// Links of the main free list: every page with nodes once, in both directions.
+fn check_links(old: &OldGeneration) -> Result<(), CheckError> {
+    let mut available = 0;
+    for category in 0..old.strategy.categories() {
+        let (mut page, mut before) = (old.spaces[MAIN].free.top(category), NONE);
+        while page != NONE {
+            let entry = &old.pages[page].categories[category];
+            if entry.previous != before || entry.top == 0 || old.pages[page].owner != Owner::Old {
+                return broken(format!("free list, category {category}"), "pages with nodes, linked both ways", format!("page {page}"));
+            }
+            available += entry.available as usize;
+            before = page;
+            page = entry.next;
+        }
+    }
+    if available != old.spaces[MAIN].free.available() {
+        return broken("free list: available bytes", old.spaces[MAIN].free.available(), available);
+    }
+    Ok(())
+}
+
+impl Heap for V8Heap {
+    fn version(&self) -> String {
+        format!("the rules of V8 {} with {}", self.spec.version.name, self.spec.strategy.name)
+    }
+
+    fn footprint(&self) -> Footprint {
+        let parts = &self.parts;
+        let old = self.old_state();
+        let committed = self.walk_bytes();
+        Footprint {
+            used_bytes: Some(parts.used_bytes()),
+            free_reusable_bytes: Some(old.available_bytes),
+            free_too_small_bytes: Some(old.waste_bytes),
+            committed_bytes: Some(committed),
+            ..Footprint::default()
+        }
+    }
+
+    fn check(&self) -> Result<(), CheckError> {
+        let main = &self.parts.old.spaces[MAIN];
+        if main.top > main.limit || self.parts.new.top > self.parts.new.limit {
+            return broken("linear area", "a top below its limit", format!("{:#x} and {:#x}", main.top, self.parts.new.top));
+        }
+        if self.parts.old.spaces.len() != 1 {
+            return broken("compaction spaces", "none between collections", self.parts.old.spaces.len() - 1);
+        }
+        Ok(())
+    }
+
+    fn check_deep(&self) -> Result<(), CheckError> {
+        self.check()?;
+        let old = &self.parts.old;
+        let mut size = 0;
+        for page in old.pages.of(&old.spaces[MAIN].list) {
+            check_page(&self.parts, page)?;
+            let books = &old.pages[page];
+            // A page that was swept and not adopted yet is still booked with what marking found.
+            let marked = books.unswept || old.sweeper.swept.contains(&page);
+            size += if marked { books.live_bytes } else { books.allocated_bytes } as usize;
+        }
+        if size != old.spaces[MAIN].size {
+            return broken("old space: size", old.spaces[MAIN].size, size);
+        }
+        check_links(old)
+    }
+
+    fn walk(&self) -> Option<Vec<Part>> {
+        Some(crate::walk::parts(self))
+    }
+}
+
+/// Parts of a page of old space, for a walk: runs of objects, free blocks by category, waste, the linear area.
+pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
+    let Ok(found) = walk_page(parts, page) else { return };
+    let strategy = &parts.old.strategy;
+    let mut run: Option<(usize, usize)> = None;
+    for (at, bytes, kind) in found {
+        let name = match kind {
+            Kind::Free if bytes < strategy.minimum_block() => "(waste)".into(),
+            Kind::Free => format!("(free, category {})", strategy.category(bytes)),
+            Kind::Filler => "(linear area)".into(),
+            _ => {
+                run = Some((run.map_or(at, |(start, _)| start), at + bytes));
+                continue;
+            }
+        };
+        if let Some((start, end)) = run.take() {
+            out.push(Part::new(2, Role::Blocks, "blocks", start..end));
+        }
+        out.push(Part::new(2, Role::Vacant, name, at..at + bytes));
+    }
+    if let Some((start, end)) = run {
+        out.push(Part::new(2, Role::Blocks, "blocks", start..end));
+    }
+}

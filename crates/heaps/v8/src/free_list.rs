@@ -1,0 +1,264 @@
+//! A free list: for each category the pages that have nodes of it, and the search for a node.
+//!
+//! Source: `FreeList` and its subclasses in V8's spaces.cc. A page owns its categories; a free list links those of its pages, newest
+//! first. Nodes are linked through the free blocks themselves. Deviation: one interpreter of [`Strategy`] steps instead of a class a
+//! strategy, and no cache of the next non-empty category, which changes no choice.
+
+use crate::object::{self, Header, Kind};
+use crate::page::{Category, NONE, Pages};
+use crate::strategy::{Look, Steal, Strategy, When};
+use heaplab_heap::Origin;
+
+/// Counts of a free list's work, for studies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SearchWork {
+    /// Requests.
+    pub requests: u64,
+    /// Requests that found a node.
+    pub found: u64,
+    /// Nodes looked at.
+    pub nodes: u64,
+}
+
+/// The free list of a space.
+#[derive(Debug)]
+pub struct FreeList {
+    /// First page of each category.
+    tops: Box<[u32]>,
+    available: usize,
+    /// What searches cost so far.
+    pub work: SearchWork,
+}
+
+impl FreeList {
+    /// An empty list of so many categories.
+    pub fn new(categories: usize) -> FreeList {
+        FreeList { tops: vec![NONE; categories].into_boxed_slice(), available: 0, work: SearchWork::default() }
+    }
+
+    /// Bytes of all nodes.
+    pub fn available(&self) -> usize {
+        self.available
+    }
+
+    /// First page of a category.
+    pub fn top(&self, category: usize) -> u32 {
+        self.tops[category]
+    }
+
+    fn is_linked(&self, pages: &Pages, page: u32, category: usize) -> bool {
+        let entry = &pages[page].categories[category];
+        entry.previous != NONE || entry.next != NONE || self.tops[category] == page
+    }
+
+    /// Links a page's category, before the others; false: it has no node.
+    fn add(&mut self, pages: &mut Pages, page: u32, category: usize) -> bool {
+        let top = self.tops[category];
+        if pages[page].categories[category].top == 0 {
+            return false;
+        }
+        if top != NONE {
+            pages[top].categories[category].previous = page;
+        }
+        pages[page].categories[category].next = top;
+        self.tops[category] = page;
+        self.available += pages[page].categories[category].available as usize;
+        true
+    }
+
+    fn remove(&mut self, pages: &mut Pages, page: u32, category: usize) {
+        if !self.is_linked(pages, page, category) {
+            return;
+        }
+        let Category { available, previous, next, .. } = pages[page].categories[category];
+        self.available -= available as usize;
+        if self.tops[category] == page {
+            self.tops[category] = next;
+        }
+        if previous != NONE {
+            pages[previous].categories[category].next = next;
+        }
+        if next != NONE {
+            pages[next].categories[category].previous = previous;
+        }
+        let entry = &mut pages[page].categories[category];
+        entry.previous = NONE;
+        entry.next = NONE;
+    }
+
+    /// Links all categories of a page; returns the bytes that became available.
+    pub fn link_page(&mut self, pages: &mut Pages, page: u32) -> usize {
+        let mut added = 0;
+        for category in 0..self.tops.len() {
+            if self.add(pages, page, category) {
+                added += pages[page].categories[category].available as usize;
+            }
+        }
+        added
+    }
+
+    /// Takes all categories of a page out; the page keeps its nodes.
+    pub fn unlink_page(&mut self, pages: &mut Pages, page: u32) {
+        for category in 0..self.tops.len() {
+            self.remove(pages, page, category);
+        }
+    }
+
+    /// Forgets every node of every page of the list.
+    pub fn reset(&mut self, pages: &mut Pages) {
+        for category in 0..self.tops.len() {
+            let mut page = self.tops[category];
+            while page != NONE {
+                let entry = &mut pages[page].categories[category];
+                let next = entry.next;
+                *entry = Category::EMPTY;
+                page = next;
+            }
+            self.tops[category] = NONE;
+        }
+        self.available = 0;
+    }
+
+    /// Frees a block of a page that is in this list's space.
+    pub fn free(&mut self, pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) {
+        if let Some((page, category)) = free_unlinked(pages, strategy, start, bytes) {
+            if self.is_linked(pages, page, category) {
+                self.available += bytes;
+            } else {
+                self.add(pages, page, category);
+            }
+        }
+    }
+
+    /// Takes a node of at least `bytes` bytes out, by the steps of the strategy; returns its address and size.
+    pub fn allocate(&mut self, pages: &mut Pages, strategy: &Strategy, bytes: usize, origin: Origin) -> Option<(usize, usize)> {
+        self.work.requests += 1;
+        let last = strategy.categories() - 1;
+        for step in strategy.steps(origin) {
+            let taken = match step.when {
+                When::Always => true,
+                When::UpTo(most) => bytes <= most,
+                When::Below(bound) => strategy.resolve(bound, bytes) < last,
+                When::OwnIs(category) => strategy.category(bytes) == category,
+            };
+            if !taken {
+                continue;
+            }
+            let (from, to) = (strategy.resolve(step.from, bytes), strategy.resolve(step.to, bytes));
+            let found = if step.down {
+                let low = if step.inclusive { to } else { to + 1 };
+                (low..=from).rev().find_map(|category| self.look(pages, category, bytes, step.look))
+            } else {
+                let high = if step.inclusive { to + 1 } else { to };
+                (from..high).find_map(|category| self.look(pages, category, bytes, step.look))
+            };
+            if let Some((address, size)) = found {
+                self.work.found += 1;
+                let page = pages.number(address);
+                pages[page].allocated_bytes += size as u32;
+                return Some((address, size));
+            }
+        }
+        None
+    }
+
+    fn look(&mut self, pages: &mut Pages, category: usize, bytes: usize, look: Look) -> Option<(usize, usize)> {
+        match look {
+            Look::Top => self.top_node(pages, category, bytes),
+            Look::All => self.any_node(pages, category, bytes),
+        }
+    }
+
+    /// The first node of the category's first page, if it is large enough.
+    fn top_node(&mut self, pages: &mut Pages, category: usize, bytes: usize) -> Option<(usize, usize)> {
+        let page = self.tops[category];
+        if page == NONE {
+            return None;
+        }
+        self.work.nodes += 1;
+        let node = pages.start(page) + pages[page].categories[category].top as usize;
+        // SAFETY: a category's nodes are free blocks of its page, with header and link written.
+        let (size, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+        if size < bytes {
+            return None;
+        }
+        self.take(pages, page, category, size, next);
+        Some((node, size))
+    }
+
+    /// The first node that is large enough, of all pages of the category.
+    fn any_node(&mut self, pages: &mut Pages, category: usize, bytes: usize) -> Option<(usize, usize)> {
+        let mut page = self.tops[category];
+        while page != NONE {
+            let start = pages.start(page);
+            let mut before = 0;
+            let mut offset = pages[page].categories[category].top as usize;
+            while offset != 0 {
+                self.work.nodes += 1;
+                let node = start + offset;
+                // SAFETY: nodes of a category are free blocks of its page, with header and link written.
+                let (size, next) = unsafe { (object::header(node).bytes, object::link(node)) };
+                if size >= bytes {
+                    if before == 0 {
+                        self.take(pages, page, category, size, next);
+                    } else {
+                        // SAFETY: the node before is a free block of this page.
+                        unsafe { object::set_link(start + before, next) };
+                        let top = pages[page].categories[category].top as usize;
+                        self.take(pages, page, category, size, top);
+                    }
+                    return Some((node, size));
+                }
+                before = offset;
+                offset = next;
+            }
+            page = pages[page].categories[category].next;
+        }
+        None
+    }
+
+    /// Books a node as taken, with `top` as the category's new first node.
+    fn take(&mut self, pages: &mut Pages, page: u32, category: usize, size: usize, top: usize) {
+        let entry = &mut pages[page].categories[category];
+        entry.available -= size as u32;
+        entry.top = top as u32;
+        self.available -= size;
+        if top == 0 {
+            self.remove(pages, page, category);
+        }
+    }
+
+    /// The page that a compaction space should take for a request of so many bytes.
+    pub fn page_for(&self, strategy: &Strategy, bytes: usize) -> Option<u32> {
+        let own = strategy.category(bytes);
+        let filled = |category: &usize| self.tops[*category] != NONE;
+        let category = match strategy.steal {
+            Steal::LargestFirst => (own..self.tops.len()).rev().find(filled),
+            Steal::NextAbove => (own + 1..self.tops.len()).find(filled).or(Some(own).filter(filled)),
+        };
+        category.map(|category| self.tops[category])
+    }
+}
+
+/// Puts a free block into its page's category, or books it as waste; returns page and category where a list may link it.
+pub fn free_unlinked(pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) -> Option<(u32, usize)> {
+    if bytes == 0 {
+        return None;
+    }
+    let page = pages.number(start);
+    pages[page].allocated_bytes -= bytes as u32;
+    // SAFETY: the block is free memory of a committed page of the heap.
+    unsafe { object::set_header(start, Header::vacant(Kind::Free, bytes)) };
+    if bytes < strategy.minimum_block() {
+        pages[page].wasted_bytes += bytes as u32;
+        return None;
+    }
+    let offset = start - pages.start(page);
+    let category = strategy.category(bytes);
+    let entry = &mut pages[page].categories[category];
+    // SAFETY: as above, and a block that is kept has three words or more.
+    unsafe { object::set_link(start, entry.top as usize) };
+    entry.top = offset as u32;
+    entry.available += bytes as u32;
+    Some((page, category))
+}

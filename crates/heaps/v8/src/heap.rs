@@ -1,0 +1,408 @@
+//! The heap: births, the table's write barrier, when to collect, and the record of each collection.
+//!
+//! Source: V8's heap.cc, factory and array builtins for what `new Array(n)` allocates. A birth that new space has no room for runs a
+//! scavenge, and another one, and then a full collection, as `AllocateRawWithLightRetry` and `CollectAllAvailableGarbage` do.
+
+use crate::facts::{self, ARRAY_BYTES, ELEMENTS_HEADER_BYTES, MEMENTO_BYTES, PAGE_BYTES, REGULAR_MAX_BYTES, WORD_BYTES};
+use crate::mark_compact;
+use crate::new_space::{NewSpace, fill};
+use crate::object::{self, Header, Kind};
+use crate::page::{Owner, Pages};
+use crate::scavenger::{NoRoom, Scavenger};
+use crate::slot_set::SlotSet;
+use crate::space::{MAIN, OldGeneration};
+use crate::spec::{Compact, Shape, Spec};
+use heaplab_heap::{Ask, Birth, Collected, Collection, OutOfMemory, SpaceChange, SpaceState, Work, World};
+use std::collections::BTreeSet;
+use std::ptr::NonNull;
+use std::time::Instant;
+
+/// Everything that collections work on.
+#[derive(Debug)]
+pub struct Parts {
+    /// Old space, and all pages.
+    pub old: OldGeneration,
+    /// New space.
+    pub new: NewSpace,
+    /// Pages of young large objects, oldest first.
+    pub young_large: Vec<u32>,
+    /// Pages of old large objects.
+    pub old_large: Vec<u32>,
+    /// Slots whose object may be young.
+    pub dirty: SlotSet,
+    /// Array objects in old space whose elements are young.
+    pub remembered_arrays: BTreeSet<usize>,
+    /// An array object whose elements are being allocated.
+    pub pending_array: Option<usize>,
+    /// Which pages a full collection empties.
+    pub compact: Compact,
+}
+
+impl Parts {
+    /// Where the object begins whose body this is.
+    #[inline]
+    pub fn start_of(&self, body: NonNull<u8>) -> usize {
+        let before = body.as_ptr() as usize - WORD_BYTES;
+        // SAFETY: before a body lies the object's header, the address of its array object, or a filler that leads to its start.
+        let header = unsafe { object::header(before) };
+        match header.kind {
+            Kind::Plain => before,
+            // SAFETY: as above; an address has the low bits of no kind.
+            Kind::Filler if unsafe { *(before as *const u64) } & 7 == Kind::Filler as u64 => before + WORD_BYTES - header.bytes,
+            _ => before + WORD_BYTES - ELEMENTS_HEADER_BYTES,
+        }
+    }
+
+    /// Whether an address is in new space.
+    pub fn is_young(&self, address: usize) -> bool {
+        matches!(self.old.pages[self.old.pages.number(address)].owner, Owner::To | Owner::From | Owner::YoungLarge)
+    }
+
+    /// Whether the object with this body is marked.
+    pub fn is_marked(&self, body: NonNull<u8>) -> bool {
+        let start = self.start_of(body);
+        let page = self.old.pages.number(start);
+        self.old.pages[page].is_marked(start - self.old.pages.start(page))
+    }
+
+    /// Bytes in objects, dead ones included, in all spaces.
+    pub fn used_bytes(&self) -> u64 {
+        let large = |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
+        (self.old.spaces[MAIN].used_bytes() + self.new.size(&self.old.pages)) as u64 + large(&self.young_large) + large(&self.old_large)
+    }
+
+    /// After a scavenge: marked young large objects are old, the others are given back.
+    pub fn promote_young_large(&mut self) {
+        for page in std::mem::take(&mut self.young_large) {
+            if self.take_mark(page) {
+                self.old.pages[page].owner = Owner::OldLarge;
+                self.old_large.push(page);
+            } else {
+                self.release_large(page);
+            }
+        }
+    }
+
+    /// After marking: marked large objects are old, the others are given back.
+    pub fn free_dead_large(&mut self) {
+        for page in std::mem::take(&mut self.old_large) {
+            if self.take_mark(page) {
+                self.old_large.push(page);
+            } else {
+                self.release_large(page);
+            }
+        }
+        self.promote_young_large();
+    }
+
+    fn take_mark(&mut self, page: u32) -> bool {
+        let offset = self.old.pages.area(page) - self.old.pages.start(page);
+        let marked = self.old.pages[page].is_marked(offset);
+        self.old.pages[page].clear_marks();
+        marked
+    }
+
+    fn release_large(&mut self, page: u32) {
+        self.old.large_bytes -= self.large_committed(page);
+        self.old.pages.release(page);
+    }
+
+    /// What V8 commits for a large object: its page's header and itself, in whole pages of the system.
+    pub fn large_committed(&self, page: u32) -> usize {
+        let bytes = self.old.version.header_bytes() + self.old.pages[page].large_bytes as usize;
+        bytes.next_multiple_of(facts::SYSTEM_PAGE_BYTES)
+    }
+
+    /// After a full collection: array objects that died or moved are no longer remembered. What is young is in the table's slots.
+    pub fn forget_dead_remembered_arrays(&mut self) {
+        self.remembered_arrays.clear();
+    }
+}
+
+/// V8's heap under one strategy.
+#[derive(Debug)]
+pub struct V8Heap {
+    pub(crate) parts: Parts,
+    pub(crate) spec: Spec,
+    collections: Vec<Collection>,
+    births: u64,
+    born_bytes: u64,
+    live_bytes: u64,
+    pauses: bool,
+}
+
+impl V8Heap {
+    /// A heap without a page of old space, as a runtime has it whose own objects fill their pages.
+    ///
+    /// # Errors
+    /// The system has no memory.
+    pub fn new(spec: Spec) -> Result<V8Heap, heaplab_address_space::Error> {
+        let reserved = spec.reserved_bytes();
+        let mut pages = Pages::new(reserved, spec.version.header_bytes())?;
+        let capacity_pages = spec.semi_space_bytes / PAGE_BYTES;
+        let shape = || heaplab_address_space::Error::Shape { bytes: 2 * spec.semi_space_bytes, align_bytes: PAGE_BYTES };
+        let new = NewSpace::new(&mut pages, capacity_pages).ok_or_else(shape)?;
+        let mut old = OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
+        // The runtime's own full pages wait to be swept, as after the collection that ended its start.
+        old.sweeper.in_progress = true;
+        let parts = Parts {
+            old,
+            new,
+            young_large: Vec::new(),
+            old_large: Vec::new(),
+            dirty: SlotSet::default(),
+            remembered_arrays: BTreeSet::new(),
+            pending_array: None,
+            compact: spec.compact,
+        };
+        Ok(V8Heap { parts, spec, collections: Vec::new(), births: 0, born_bytes: 0, live_bytes: 0, pauses: false })
+    }
+
+    /// The parameters.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// Old space now.
+    pub fn old_state(&self) -> SpaceState {
+        let old = &self.parts.old;
+        let waste = old.pages.of(&old.spaces[MAIN].list).iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
+        SpaceState {
+            used_bytes: old.spaces[MAIN].used_bytes() as u64,
+            available_bytes: old.spaces[MAIN].free.available() as u64,
+            committed_bytes: old.spaces[MAIN].committed_bytes() as u64,
+            waste_bytes: waste,
+        }
+    }
+
+    fn other_states(&self) -> [(&'static str, SpaceState); 3] {
+        let parts = &self.parts;
+        let pages = &parts.old.pages;
+        let capacity = (parts.new.capacity_pages * pages.area_bytes()) as u64;
+        let used = parts.new.size(pages) as u64;
+        let new = SpaceState {
+            used_bytes: used,
+            available_bytes: capacity - used,
+            committed_bytes: ((parts.new.to.list.length + parts.new.from.list.length) * PAGE_BYTES) as u64,
+            waste_bytes: 0,
+        };
+        let large = |list: &[u32]| SpaceState {
+            used_bytes: list.iter().map(|&page| pages[page].large_bytes).sum(),
+            committed_bytes: list.iter().map(|&page| parts.large_committed(page) as u64).sum(),
+            ..SpaceState::default()
+        };
+        [("new", new), ("large", large(&parts.old_large)), ("new large", large(&parts.young_large))]
+    }
+
+    /// For each page of old space: waste, then nodes and bytes of each category that has some.
+    pub fn free_by_page(&self) -> Vec<(u64, Vec<(usize, u64, u64)>)> {
+        crate::check::free_by_page(&self.parts.old)
+    }
+
+    fn run<W: World>(&mut self, full: bool, cause: &'static str, world: &mut W) -> Result<(), OutOfMemory> {
+        let began = self.pauses.then(Instant::now);
+        let (before, others) = (self.old_state(), self.other_states());
+        let result = if full { mark_compact::run(&mut self.parts, world) } else { Scavenger::run(&mut self.parts, world) };
+        let pause_ns = began.map(|began| began.elapsed().as_nanos() as u64);
+        let kind = match (full, self.spec.compact) {
+            (false, _) => "scavenge",
+            (true, Compact::Never) => "mark-sweep",
+            (true, _) => "mark-compact",
+        };
+        let spaces = others.into_iter().zip(self.other_states()).map(|((name, before), (_, after))| SpaceChange {
+            name: name.into(),
+            before,
+            after,
+        });
+        let work = result.as_ref().copied().unwrap_or_default();
+        if full {
+            self.live_bytes = work.marked_bytes;
+        }
+        let collection = Collection {
+            kind: kind.into(),
+            cause: cause.into(),
+            births: self.births,
+            born_bytes: self.born_bytes,
+            before,
+            after: self.old_state(),
+            spaces: spaces.collect(),
+            work,
+            pause_ns,
+        };
+        self.collections.push(collection);
+        result.map(|_: Work| ()).map_err(|NoRoom| self.out_of_memory(0))
+    }
+
+    fn out_of_memory(&self, size: usize) -> OutOfMemory {
+        OutOfMemory {
+            size,
+            live_bytes: self.live_bytes,
+            committed_bytes: self.parts.old.committed_bytes() as u64,
+            limit_bytes: self.parts.old.limit_bytes as u64,
+        }
+    }
+
+    /// Allocates, collecting as often as V8 would until there is room.
+    fn young<W: World>(&mut self, size: usize, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        if let Some(address) = self.parts.new.allocate(&mut self.parts.old.pages, bytes) {
+            return Ok(address);
+        }
+        self.retry(size, world, |heap| heap.parts.new.allocate(&mut heap.parts.old.pages, bytes))
+    }
+
+    #[cold]
+    fn retry<W: World>(
+        &mut self,
+        size: usize,
+        world: &mut W,
+        mut allocate: impl FnMut(&mut V8Heap) -> Option<usize>,
+    ) -> Result<usize, OutOfMemory> {
+        for full in [false, false, true, true] {
+            // A scavenge must be able to promote everything.
+            let young = self.parts.new.capacity_pages * PAGE_BYTES;
+            let full = full || !self.parts.old.has_room_for(young);
+            self.run(full, "allocation", world)?;
+            if let Some(address) = allocate(self) {
+                return Ok(address);
+            }
+        }
+        Err(self.out_of_memory(size))
+    }
+
+    fn large<W: World>(&mut self, size: usize, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        match self.take_large(bytes) {
+            Some(address) => Ok(address),
+            None => self.retry(size, world, |heap| heap.take_large(bytes)),
+        }
+    }
+
+    /// A young large object, unless those that are there fill as much as new space may.
+    fn take_large(&mut self, bytes: usize) -> Option<usize> {
+        let parts = &mut self.parts;
+        let young: usize = parts.young_large.iter().map(|&page| parts.old.pages[page].large_bytes as usize).sum();
+        let capacity = parts.new.capacity_pages * parts.old.pages.area_bytes();
+        if !parts.old.has_room_for(young) || young > 0 && bytes + young > capacity || !parts.old.has_room_for(bytes) {
+            return None;
+        }
+        let page = parts.old.pages.take_large(Owner::YoungLarge, bytes)?;
+        parts.young_large.push(page);
+        parts.old.large_bytes += parts.large_committed(page);
+        Some(parts.old.pages.area(page))
+    }
+
+    /// An object of the shape `plain`.
+    fn plain<W: World>(&mut self, birth: Birth, words: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        let bytes = WORD_BYTES + words * WORD_BYTES;
+        let bytes = bytes.max(facts::ELEMENTS_HEADER_BYTES);
+        let start = if bytes > REGULAR_MAX_BYTES {
+            self.large(birth.size, bytes, world)?
+        } else if birth.old {
+            self.tenured(birth, bytes, world)?
+        } else {
+            self.young(birth.size, bytes, world)?
+        };
+        Ok(place(start, Kind::Plain, bytes, birth))
+    }
+
+    fn tenured<W: World>(&mut self, birth: Birth, bytes: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        match self.parts.old.allocate(MAIN, bytes, birth.origin) {
+            Some(address) => Ok(address),
+            None => self.retry(birth.size, world, |heap| heap.parts.old.allocate(MAIN, bytes, birth.origin)),
+        }
+    }
+
+    /// A JavaScript array: in compiled code one allocation, in the runtime two.
+    fn array<W: World>(&mut self, birth: Birth, words: usize, world: &mut W) -> Result<usize, OutOfMemory> {
+        let elements_bytes = ELEMENTS_HEADER_BYTES + words * WORD_BYTES;
+        if birth.old && elements_bytes <= REGULAR_MAX_BYTES - ARRAY_BYTES {
+            let array = self.tenured(birth, ARRAY_BYTES + elements_bytes, world)?;
+            return Ok(join(array, array + ARRAY_BYTES, elements_bytes, birth));
+        }
+        let head = ARRAY_BYTES + MEMENTO_BYTES;
+        if words < facts::FOLDED_MAX_WORDS {
+            let array = self.young(birth.size, head + elements_bytes, world)?;
+            fill(array + ARRAY_BYTES, MEMENTO_BYTES);
+            return Ok(join(array, array + head, elements_bytes, birth));
+        }
+        let array = self.young(birth.size, head, world)?;
+        fill(array + ARRAY_BYTES, MEMENTO_BYTES);
+        write_array(array, 0, birth);
+        self.parts.pending_array = Some(array);
+        let elements = if elements_bytes > REGULAR_MAX_BYTES {
+            self.large(birth.size, elements_bytes, world)
+        } else {
+            self.young(birth.size, elements_bytes, world)
+        };
+        let array = self.parts.pending_array.take().unwrap_or(array);
+        let body = join(array, elements?, elements_bytes, birth);
+        if !self.parts.is_young(array) {
+            self.parts.remembered_arrays.insert(array);
+        }
+        Ok(body)
+    }
+}
+
+fn write_array(array: usize, elements: usize, birth: Birth) {
+    // SAFETY: the array object was just allocated.
+    unsafe {
+        object::set_header(array, Header { kind: Kind::Array, align_bits: 0, bytes: ARRAY_BYTES, slot: birth.slot });
+        object::set_link(array, elements);
+    }
+}
+
+/// Writes an array object and its elements; returns the body.
+#[inline]
+fn join(array: usize, elements: usize, elements_bytes: usize, birth: Birth) -> usize {
+    write_array(array, elements, birth);
+    // SAFETY: the elements were just allocated.
+    unsafe { object::set_link(elements, array) };
+    place(elements, Kind::Elements, elements_bytes, birth)
+}
+
+/// Writes an object's header; returns the body.
+#[inline]
+fn place(start: usize, kind: Kind, bytes: usize, birth: Birth) -> usize {
+    let align_bits = if birth.align > WORD_BYTES { birth.align.ilog2() } else { 0 };
+    // SAFETY: the object was just allocated.
+    unsafe { object::set_header(start, Header { kind, align_bits, bytes, slot: birth.slot }) };
+    object::lead_back(start, kind, align_bits)
+}
+
+impl Collected for V8Heap {
+    #[inline]
+    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+        let slack = birth.align.saturating_sub(WORD_BYTES);
+        let words = (birth.size.saturating_add(slack)).div_ceil(WORD_BYTES).max(1);
+        if words > self.parts.old.pages.addresses().len() / WORD_BYTES {
+            return Err(self.out_of_memory(birth.size));
+        }
+        let body = match self.spec.shape {
+            Shape::Array => self.array(birth, words, world)?,
+            Shape::Plain => self.plain(birth, words, world)?,
+        };
+        self.births += 1;
+        self.born_bytes += birth.size as u64;
+        NonNull::new(body as *mut u8).ok_or_else(|| self.out_of_memory(birth.size))
+    }
+
+    #[inline]
+    fn stored(&mut self, slot: u32, _before: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {
+        if now.is_some() {
+            self.parts.dirty.insert(slot);
+        }
+    }
+
+    fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
+        let young = self.parts.new.capacity_pages * PAGE_BYTES;
+        let full = ask == Ask::Full || !self.parts.old.has_room_for(young);
+        self.run(full, "forced", world)
+    }
+
+    fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+
+    fn measure_pauses(&mut self) {
+        self.pauses = true;
+    }
+}

@@ -1,0 +1,124 @@
+//! Sorting exactly as the C++ library of the released Node binaries sorts.
+//!
+//! V8 sorts pages with `std::sort`, which is not stable: pages with as many live bytes come in an order that depends on the algorithm.
+//! Which of two equal pages is swept first decides where the next object lies, so that the algorithm is part of the rules. It is
+//! libstdc++'s introsort: quicksort with the median of three down to 16 elements, then one insertion sort over everything.
+
+const SMALL: usize = 16;
+
+/// Sorts by `less`.
+pub fn sort<T: Copy>(items: &mut [T], less: impl Fn(&T, &T) -> bool) {
+    if items.len() < 2 {
+        return;
+    }
+    let depth = 2 * items.len().ilog2();
+    divide(items, &less, depth);
+    let head = items.len().min(SMALL);
+    for at in 1..head {
+        if less(&items[at], &items[0]) {
+            items[..=at].rotate_right(1);
+        } else {
+            insert(items, &less, at);
+        }
+    }
+    for at in head..items.len() {
+        insert(items, &less, at);
+    }
+}
+
+/// Moves the element at `at` down to its place; something not greater lies before.
+fn insert<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool, at: usize) {
+    let value = items[at];
+    let mut hole = at;
+    while less(&value, &items[hole - 1]) {
+        items[hole] = items[hole - 1];
+        hole -= 1;
+    }
+    items[hole] = value;
+}
+
+fn divide<T: Copy>(mut items: &mut [T], less: &impl Fn(&T, &T) -> bool, mut depth: u32) {
+    while items.len() > SMALL {
+        if depth == 0 {
+            heap_sort(items, less);
+            return;
+        }
+        depth -= 1;
+        let cut = partition(items, less);
+        let (low, high) = items.split_at_mut(cut);
+        divide(high, less, depth);
+        items = low;
+    }
+}
+
+/// Median of three to the front, then Hoare's partition of the rest around it.
+fn partition<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) -> usize {
+    let (a, b, c) = (1, items.len() / 2, items.len() - 1);
+    let median = if less(&items[a], &items[b]) {
+        if less(&items[b], &items[c]) {
+            b
+        } else if less(&items[a], &items[c]) {
+            c
+        } else {
+            a
+        }
+    } else if less(&items[a], &items[c]) {
+        a
+    } else if less(&items[b], &items[c]) {
+        c
+    } else {
+        b
+    };
+    items.swap(0, median);
+    let pivot = items[0];
+    let (mut first, mut last) = (1, items.len());
+    loop {
+        while less(&items[first], &pivot) {
+            first += 1;
+        }
+        last -= 1;
+        while less(&pivot, &items[last]) {
+            last -= 1;
+        }
+        if first >= last {
+            return first;
+        }
+        items.swap(first, last);
+        first += 1;
+    }
+}
+
+/// The library's way out of bad luck: sift down with a hole, then up.
+fn heap_sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
+    let adjust = |items: &mut [T], top: usize, length: usize, value: T| {
+        let (mut hole, mut child) = (top, top);
+        while length > 1 && child < (length - 1) / 2 {
+            child = 2 * (child + 1);
+            if less(&items[child], &items[child - 1]) {
+                child -= 1;
+            }
+            items[hole] = items[child];
+            hole = child;
+        }
+        if length.is_multiple_of(2) && length >= 2 && child == (length - 2) / 2 {
+            child = 2 * (child + 1);
+            items[hole] = items[child - 1];
+            hole = child - 1;
+        }
+        while hole > top && less(&items[(hole - 1) / 2], &value) {
+            items[hole] = items[(hole - 1) / 2];
+            hole = (hole - 1) / 2;
+        }
+        items[hole] = value;
+    };
+    let length = items.len();
+    for top in (0..length / 2).rev() {
+        let value = items[top];
+        adjust(items, top, length, value);
+    }
+    for end in (1..length).rev() {
+        let value = items[end];
+        items[end] = items[0];
+        adjust(items, 0, end, value);
+    }
+}

@@ -1,0 +1,275 @@
+//! Old space: the main space that the program allocates in, and a compaction space for each task of a collection.
+//!
+//! Source: `PagedSpace` and `CompactionSpace` in V8's spaces.cc. A space bumps through a linear area; a refill gives the old area back
+//! and takes a whole node. The order in which a refill looks for memory ([`OldGeneration::refill`]) is what decides how far a heap grows.
+
+use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
+use crate::free_list::FreeList;
+use crate::page::{Owner, PageList, Pages};
+use crate::strategy::Strategy;
+use crate::sweeper::Sweeper;
+use heaplab_heap::Origin;
+
+/// The main space's number.
+pub const MAIN: usize = 0;
+
+/// One space of pages with a linear area.
+#[derive(Debug)]
+pub struct Space {
+    /// Its pages.
+    pub list: PageList,
+    /// Its free list.
+    pub free: FreeList,
+    /// Next byte of the linear area; 0: there is none.
+    pub top: usize,
+    /// End of the linear area.
+    pub limit: usize,
+    /// Bytes in objects and in the linear area.
+    pub size: usize,
+}
+
+impl Space {
+    fn new(categories: usize) -> Space {
+        Space { list: PageList::EMPTY, free: FreeList::new(categories), top: 0, limit: 0, size: 0 }
+    }
+
+    /// Bytes in objects.
+    pub fn used_bytes(&self) -> usize {
+        self.size - (self.limit - self.top)
+    }
+
+    /// Committed bytes.
+    pub fn committed_bytes(&self) -> usize {
+        self.list.length * PAGE_BYTES
+    }
+}
+
+/// Old space with all that it is made of.
+#[derive(Debug)]
+pub struct OldGeneration {
+    /// The heap's pages.
+    pub pages: Pages,
+    /// The strategy of all free lists.
+    pub strategy: Strategy,
+    /// The rules of which version.
+    pub version: Version,
+    /// The main space, then the compaction spaces of a running collection.
+    pub spaces: Vec<Space>,
+    /// What waits to be swept.
+    pub sweeper: Sweeper,
+    /// Old space and large objects may take so many bytes.
+    pub limit_bytes: usize,
+    /// Committed for large objects, old and young.
+    pub large_bytes: usize,
+    /// Refills so far, for studies.
+    pub refills: u64,
+    /// Pages that compaction spaces took from the main space, for studies.
+    pub stolen_pages: u64,
+}
+
+impl OldGeneration {
+    /// Without a page.
+    pub fn new(pages: Pages, strategy: Strategy, version: Version, limit_bytes: usize) -> OldGeneration {
+        let spaces = vec![Space::new(strategy.categories())];
+        OldGeneration {
+            pages,
+            strategy,
+            version,
+            spaces,
+            sweeper: Sweeper::default(),
+            limit_bytes,
+            large_bytes: 0,
+            refills: 0,
+            stolen_pages: 0,
+        }
+    }
+
+    /// Allocates; `None`: the space's rules find no memory.
+    #[inline]
+    pub fn allocate(&mut self, space: usize, bytes: usize, origin: Origin) -> Option<usize> {
+        let area = &mut self.spaces[space];
+        if area.limit - area.top < bytes {
+            return self.allocate_slowly(space, bytes, origin);
+        }
+        let address = area.top;
+        area.top += bytes;
+        Some(address)
+    }
+
+    #[cold]
+    fn allocate_slowly(&mut self, space: usize, bytes: usize, origin: Origin) -> Option<usize> {
+        self.refill(space, bytes, origin).then(|| {
+            let area = &mut self.spaces[space];
+            let address = area.top;
+            area.top += bytes;
+            address
+        })
+    }
+
+    /// Opens a compaction space; returns its number.
+    pub fn open_compaction_space(&mut self) -> usize {
+        self.spaces.push(Space::new(self.strategy.categories()));
+        self.spaces.len() - 1
+    }
+
+    /// Merges all compaction spaces into the main space, in order.
+    pub fn merge_compaction_spaces(&mut self) {
+        for local in 1..self.spaces.len() {
+            self.free_linear_area(local);
+            for page in self.pages.of(&self.spaces[local].list) {
+                self.remove_page(local, page);
+                self.add_page(MAIN, page);
+            }
+            let work = self.spaces[local].free.work;
+            let total = &mut self.spaces[MAIN].free.work;
+            total.requests += work.requests;
+            total.found += work.found;
+            total.nodes += work.nodes;
+        }
+        self.spaces.truncate(1);
+    }
+
+    /// Looks for a new linear area of at least `bytes` bytes: in the free list; on pages that were swept meanwhile; by sweeping; on a
+    /// page of the main space; on a new page; at last by sweeping everything.
+    fn refill(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
+        self.refills += 1;
+        if self.take_node(space, bytes, origin) {
+            return true;
+        }
+        if self.sweeper.in_progress {
+            self.adopt(space);
+            if self.take_node(space, bytes, origin) {
+                return true;
+            }
+            let most = self.sweeper.sweep_some(&mut self.pages, &self.strategy, bytes, self.version.sweep_pages_max);
+            self.adopt(space);
+            if most >= bytes && self.take_node(space, bytes, origin) {
+                return true;
+            }
+        }
+        if space != MAIN
+            && let Some(page) = self.spaces[MAIN].free.page_for(&self.strategy, bytes)
+        {
+            self.stolen_pages += 1;
+            self.remove_page(MAIN, page);
+            self.add_page(space, page);
+            if self.take_node(space, bytes, origin) {
+                return true;
+            }
+        }
+        if self.expand(space) {
+            return self.take_node(space, bytes, origin);
+        }
+        if space == MAIN && self.sweeper.in_progress {
+            self.complete_sweeping();
+            return self.take_node(space, bytes, origin);
+        }
+        false
+    }
+
+    /// Takes a node as the linear area.
+    fn take_node(&mut self, space: usize, bytes: usize, origin: Origin) -> bool {
+        self.free_linear_area(space);
+        let area = &mut self.spaces[space];
+        let Some((address, size)) = area.free.allocate(&mut self.pages, &self.strategy, bytes, origin) else {
+            return false;
+        };
+        area.size += size;
+        area.top = address;
+        area.limit = address + size;
+        true
+    }
+
+    /// Gives the rest of the linear area to the free list.
+    pub fn free_linear_area(&mut self, space: usize) {
+        let area = &mut self.spaces[space];
+        let (top, bytes) = (area.top, area.limit - area.top);
+        area.top = 0;
+        area.limit = 0;
+        if bytes > 0 {
+            area.size -= bytes;
+            area.free.free(&mut self.pages, &self.strategy, top, bytes);
+        }
+    }
+
+    /// Takes pages over that were swept.
+    fn adopt(&mut self, space: usize) {
+        let mut added = 0;
+        while let Some(page) = self.sweeper.swept.pop() {
+            self.refine(page);
+            if space == MAIN {
+                added += self.spaces[MAIN].free.link_page(&mut self.pages, page);
+            } else {
+                self.remove_page(MAIN, page);
+                added += self.add_page(space, page);
+            }
+            added += self.pages[page].wasted_bytes as usize;
+            if space != MAIN && added > ADOPTED_ENOUGH_BYTES {
+                break;
+            }
+        }
+    }
+
+    /// Books a swept page with what the sweep found instead of what marking found.
+    fn refine(&mut self, page: u32) {
+        let books = &mut self.pages[page];
+        self.spaces[MAIN].size -= (books.live_bytes - books.allocated_bytes) as usize;
+        books.live_bytes = 0;
+    }
+
+    /// Adds a page to a space; returns the bytes that it has in nodes.
+    pub fn add_page(&mut self, space: usize, page: u32) -> usize {
+        self.pages[page].owner = if space == MAIN { Owner::Old } else { Owner::Compaction };
+        self.pages.push_back(&mut self.spaces[space].list, page);
+        self.spaces[space].size += self.pages[page].allocated_bytes as usize;
+        self.spaces[space].free.link_page(&mut self.pages, page)
+    }
+
+    fn remove_page(&mut self, space: usize, page: u32) {
+        self.pages.unlink(&mut self.spaces[space].list, page);
+        self.spaces[space].free.unlink_page(&mut self.pages, page);
+        self.spaces[space].size -= self.pages[page].allocated_bytes as usize;
+    }
+
+    /// Committed bytes of old space and of large objects.
+    pub fn committed_bytes(&self) -> usize {
+        self.spaces.iter().map(Space::committed_bytes).sum::<usize>() + self.large_bytes
+    }
+
+    /// Whether the limit leaves room for so many bytes.
+    pub fn has_room_for(&self, bytes: usize) -> bool {
+        self.committed_bytes() + bytes <= self.limit_bytes
+    }
+
+    /// Adds a new page, if the limit allows.
+    pub fn expand(&mut self, space: usize) -> bool {
+        if !self.has_room_for(PAGE_BYTES) {
+            return false;
+        }
+        let Some(page) = self.pages.take(Owner::Old, self.strategy.categories()) else {
+            return false;
+        };
+        let bytes = self.pages.area_bytes();
+        self.pages[page].allocated_bytes = bytes as u32;
+        self.add_page(space, page);
+        self.spaces[space].size -= bytes;
+        let start = self.pages.area(page);
+        self.spaces[space].free.free(&mut self.pages, &self.strategy, start, bytes);
+        true
+    }
+
+    /// Sweeps all that waits, and takes it over.
+    pub fn complete_sweeping(&mut self) {
+        if self.sweeper.in_progress {
+            self.sweeper.sweep_some(&mut self.pages, &self.strategy, 0, usize::MAX);
+            self.adopt(MAIN);
+            self.sweeper.in_progress = false;
+        }
+    }
+
+    /// Gives a page back that has no object.
+    pub fn release_page(&mut self, page: u32) {
+        self.spaces[MAIN].free.unlink_page(&mut self.pages, page);
+        self.pages.release(page);
+    }
+}

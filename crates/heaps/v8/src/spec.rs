@@ -1,0 +1,169 @@
+//! A heap's parameters: `v8:many,version=7.9,compact=never`.
+
+use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
+use crate::strategy::{self, Strategy};
+use heaplab_heap::Parameter;
+use heaplab_heap::parameter::bytes;
+
+/// Which pages a full collection empties.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compact {
+    /// None (`--never-compact`).
+    Never,
+    /// By V8's rule of what pays.
+    Regular,
+    /// All (`--always-compact`).
+    Always,
+}
+
+/// What a birth allocates.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    /// `new Array(words)` of JavaScript: an array object and its elements.
+    Array,
+    /// One object: a header word and the body.
+    Plain,
+}
+
+/// All parameters of a heap.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Spec {
+    /// Free-list strategy.
+    pub strategy: Strategy,
+    /// The rules of which version.
+    pub version: Version,
+    /// Compaction.
+    pub compact: Compact,
+    /// Object shape.
+    pub shape: Shape,
+    /// One semi-space.
+    pub semi_space_bytes: usize,
+    /// Old space and large objects at most.
+    pub limit_bytes: usize,
+}
+
+/// A parameter that cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("v8: {what}: expected {expected}, found `{found}`")]
+pub struct SpecError {
+    what: &'static str,
+    expected: String,
+    found: String,
+}
+
+/// Limit where none is given: V8 has none of its own, its embedder takes it from the machine's memory.
+const LIMIT_BYTES: usize = 64 << 30;
+
+/// Parameters, as the command line lists them.
+pub const PARAMETERS: [Parameter; 5] = [
+    Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "8.4", help: "the rules of this version of V8" },
+    Parameter { name: "compact", takes: "never, regular or always", default: "regular", help: "which pages a full collection empties" },
+    Parameter { name: "shape", takes: "array or plain", default: "array", help: "a birth is `new Array(words)`, or one object with one header word" },
+    Parameter { name: "semi_space", takes: "bytes, whole pages of 256k", default: "4m", help: "size of a semi-space" },
+    Parameter { name: "limit", takes: "bytes", default: "64g", help: "old space and large objects take no more" },
+];
+
+impl Default for Spec {
+    fn default() -> Spec {
+        let [.., version] = VERSIONS;
+        let mut strategies = strategy::released();
+        Spec {
+            strategy: strategies.remove(strategies.len() - 1),
+            version,
+            compact: Compact::Regular,
+            shape: Shape::Array,
+            semi_space_bytes: SEMI_SPACE_BYTES,
+            limit_bytes: LIMIT_BYTES,
+        }
+    }
+}
+
+impl Spec {
+    /// Reads what stands behind `v8:`.
+    ///
+    /// # Errors
+    /// What is not known, with what would be.
+    pub fn parse(text: &str) -> Result<Spec, SpecError> {
+        let mut spec = Spec::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            match part.split_once('=') {
+                Some((name, value)) => spec.set(name, value)?,
+                None => spec.strategy = find_strategy(part)?,
+            }
+        }
+        Ok(spec)
+    }
+
+    fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
+        let wrong = |what, expected: &str| SpecError { what, expected: expected.into(), found: value.into() };
+        match name {
+            "strategy" => self.strategy = find_strategy(value)?,
+            "version" => {
+                let found = VERSIONS.iter().find(|version| version.name == value || version.node == value);
+                self.version = *found.ok_or_else(|| wrong("version", "7.8, 7.9, 8.1 or 8.4"))?;
+            }
+            "compact" => {
+                self.compact = match value {
+                    "never" => Compact::Never,
+                    "regular" => Compact::Regular,
+                    "always" => Compact::Always,
+                    _ => return Err(wrong("compact", "never, regular or always")),
+                }
+            }
+            "shape" => {
+                self.shape = match value {
+                    "array" => Shape::Array,
+                    "plain" => Shape::Plain,
+                    _ => return Err(wrong("shape", "array or plain")),
+                }
+            }
+            "semi_space" => {
+                let size = bytes(value).and_then(|size| usize::try_from(size).ok());
+                let fits = |size: &usize| *size >= 2 * PAGE_BYTES && *size <= 1 << 30 && size.is_multiple_of(PAGE_BYTES);
+                self.semi_space_bytes = size.filter(fits).ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
+            }
+            "limit" => {
+                let size = bytes(value).and_then(|size| usize::try_from(size).ok());
+                self.limit_bytes = size.filter(|size| *size >= PAGE_BYTES).ok_or_else(|| wrong("limit", "256k or more"))?;
+            }
+            _ => {
+                let names: Vec<_> = PARAMETERS.iter().map(|parameter| parameter.name).collect();
+                return Err(SpecError { what: "parameter", expected: names.join(", "), found: name.into() });
+            }
+        }
+        Ok(())
+    }
+
+    /// Addresses to reserve: what the limit allows, semi-spaces, and copies while a collection runs.
+    pub fn reserved_bytes(&self) -> usize {
+        (3 * self.limit_bytes.min(1 << 40)).max(1 << 32) + 4 * self.semi_space_bytes
+    }
+}
+
+fn find_strategy(name: &str) -> Result<Strategy, SpecError> {
+    let mut known = strategy::released();
+    match known.iter().position(|strategy| strategy.name == name) {
+        Some(at) => Ok(known.swap_remove(at)),
+        None => {
+            let names: Vec<_> = known.into_iter().map(|strategy| strategy.name).collect();
+            Err(SpecError { what: "strategy", expected: names.join(", "), found: name.into() })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_are_read_and_wrong_ones_explained() {
+        let spec = Spec::parse("many,version=7.9,compact=never,limit=16m").unwrap();
+        assert_eq!((spec.strategy.name.as_str(), spec.version.node, spec.compact), ("many", "13.14.0", Compact::Never));
+        assert_eq!(spec.limit_bytes, 16 << 20);
+        let error = |text: &str| Spec::parse(text).unwrap_err().to_string();
+        assert_eq!(error("version=9"), "v8: version: expected 7.8, 7.9, 8.1 or 8.4, found `9`");
+        assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));
+        assert!(error("semi_space=100k").contains("whole pages"));
+        assert!(error("size=1").starts_with("v8: parameter: expected version, compact"));
+    }
+}

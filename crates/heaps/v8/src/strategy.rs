@@ -1,0 +1,224 @@
+//! Free-list strategies as plain data: categories, and in which order a request looks at them.
+//!
+//! Source: the document "Reducing heap fragmentation in V8", and `FreeListLegacy`, `FreeListFastAlloc`, `FreeListMany`,
+//! `FreeListManyCached`, `FreeListManyCachedFastPath` and `FreeListManyCachedOrigin` in V8's spaces.h and spaces.cc. V8 has a class
+//! for each; here one interpreter ([`crate::free_list`]) reads a list of steps. The cache of ManyCached changes which categories are
+//! skipped because they are empty, never which node is found, so that it is no part of a strategy.
+
+use heaplab_heap::Origin;
+
+/// A category, seen from a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The category that a free block of the request's size would be in.
+    Own,
+    /// The first category, from `floor` on, whose smallest block exceeds the request by `room_bytes`; else the last.
+    Room {
+        /// Lowest category to consider.
+        floor: usize,
+        /// Bytes that are to be left over.
+        room_bytes: usize,
+    },
+    /// This one.
+    Category(usize),
+    /// The last one.
+    Last,
+}
+
+/// When a step is taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum When {
+    /// Always.
+    Always,
+    /// For requests up to so many bytes.
+    UpTo(usize),
+    /// Where this category is not the last.
+    Below(Bound),
+    /// Where the request's own category is this one.
+    OwnIs(usize),
+}
+
+/// How a category is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Look {
+    /// Only at the first node of its first page.
+    Top,
+    /// At each node, until one is large enough.
+    All,
+}
+
+/// One step of a search: categories `from..=to` in that order (downwards where `to` is lower and `down`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Whether the step is taken.
+    pub when: When,
+    /// First category.
+    pub from: Bound,
+    /// Category at which the step ends.
+    pub to: Bound,
+    /// Whether that one is looked at too.
+    pub inclusive: bool,
+    /// From the high to the low: `from` is then the higher bound.
+    pub down: bool,
+    /// How each is looked at.
+    pub look: Look,
+}
+
+/// How much of a freed block a later request is sure to find.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Guarantee {
+    /// The smallest block of its category, and in the last category all of the block.
+    CategoryMinimum,
+    /// The largest block of the category below, and in the last category all of the block where `last_whole`.
+    CategoryBelow {
+        /// The last category is searched node by node.
+        last_whole: bool,
+    },
+}
+
+/// Which page a compaction space takes from the main space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Steal {
+    /// The first page of the largest category that has one, down to the request's own.
+    LargestFirst,
+    /// The first page of the next category above the request's own that has one, then of its own, where the request may not fit.
+    NextAbove,
+}
+
+/// A free-list strategy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Strategy {
+    /// As the command line names it.
+    pub name: String,
+    /// Smallest block of each category, rising. The first is the smallest block that is kept at all.
+    pub minimums: Vec<usize>,
+    /// Search of the program's compiled code.
+    pub generated: Vec<Step>,
+    /// Search of the runtime.
+    pub runtime: Vec<Step>,
+    /// Search of the collector.
+    pub collector: Vec<Step>,
+    /// What a sweep may promise.
+    pub guarantee: Guarantee,
+    /// Page stealing.
+    pub steal: Steal,
+}
+
+impl Strategy {
+    /// Categories.
+    pub fn categories(&self) -> usize {
+        self.minimums.len()
+    }
+
+    /// The smallest block that is kept; smaller ones are waste.
+    pub fn minimum_block(&self) -> usize {
+        self.minimums[0]
+    }
+
+    /// The category of a free block, or of a request, of so many bytes.
+    pub fn category(&self, bytes: usize) -> usize {
+        self.minimums.partition_point(|minimum| *minimum <= bytes).saturating_sub(1)
+    }
+
+    /// The steps of a request.
+    pub fn steps(&self, origin: Origin) -> &[Step] {
+        match origin {
+            Origin::Generated => &self.generated,
+            Origin::Runtime => &self.runtime,
+            Origin::Collector => &self.collector,
+        }
+    }
+
+    /// The category that `bound` means for a request.
+    pub fn resolve(&self, bound: Bound, bytes: usize) -> usize {
+        let last = self.categories() - 1;
+        match bound {
+            Bound::Own => self.category(bytes),
+            Bound::Category(category) => category.min(last),
+            Bound::Last => last,
+            Bound::Room { floor, room_bytes } => (floor..last).find(|&at| bytes + room_bytes <= self.minimums[at]).unwrap_or(last),
+        }
+    }
+
+    /// What a request may count on after a block of so many bytes was freed.
+    pub fn guaranteed(&self, freed_bytes: usize) -> usize {
+        if freed_bytes < self.minimums[0] {
+            return 0;
+        }
+        let category = self.category(freed_bytes);
+        let last = category + 1 == self.categories();
+        match self.guarantee {
+            Guarantee::CategoryMinimum if last => freed_bytes,
+            Guarantee::CategoryMinimum => self.minimums[category],
+            Guarantee::CategoryBelow { last_whole: true } if last => freed_bytes,
+            Guarantee::CategoryBelow { .. } if category == 0 => 0,
+            Guarantee::CategoryBelow { .. } => self.minimums[category] - crate::facts::WORD_BYTES,
+        }
+    }
+}
+
+const fn step(when: When, from: Bound, to: Bound, inclusive: bool, look: Look) -> Step {
+    Step { when, from, to, inclusive, down: false, look }
+}
+
+const LAST: Step = step(When::Always, Bound::Last, Bound::Last, true, Look::All);
+const PRECISE: [Step; 2] = [step(When::Always, Bound::Own, Bound::Last, false, Look::Top), LAST];
+
+/// Legacy's ascent: from the category that surely has room, then the last whole, then one look at small ones.
+const LEGACY_ROOM: Bound = Bound::Room { floor: 2, room_bytes: 8 };
+const LEGACY: [Step; 4] = [
+    step(When::Always, LEGACY_ROOM, Bound::Last, false, Look::Top),
+    LAST,
+    step(When::OwnIs(0), Bound::Category(1), Bound::Category(1), true, Look::Top),
+    step(When::Below(LEGACY_ROOM), Bound::Own, Bound::Own, true, Look::Top),
+];
+
+/// The fast path leaves 1,920 bytes over; 18 is the category of 2 KB, 15 that of 256 bytes.
+const FAST_ROOM: Bound = Bound::Room { floor: 18, room_bytes: 1920 };
+const FAST_PATH: [Step; 4] = [
+    step(When::Always, FAST_ROOM, Bound::Last, true, Look::Top),
+    step(When::UpTo(128), Bound::Category(15), Bound::Category(18), false, Look::Top),
+    LAST,
+    step(When::Always, Bound::Own, FAST_ROOM, false, Look::Top),
+];
+
+/// The 24 categories that V8 ships.
+fn many_minimums() -> Vec<usize> {
+    std::iter::once(24).chain((2..=16).map(|at| at * 16)).chain((9..=16).map(|at| 1 << at)).collect()
+}
+
+fn strategy(name: &str, minimums: Vec<usize>, mutator: &[Step], collector: &[Step], guarantee: Guarantee, steal: Steal) -> Strategy {
+    Strategy {
+        name: name.into(),
+        minimums,
+        generated: mutator.to_vec(),
+        runtime: mutator.to_vec(),
+        collector: collector.to_vec(),
+        guarantee,
+        steal,
+    }
+}
+
+/// The strategies that V8 ships, in the order of `--gc-freelist-strategy`.
+pub fn released() -> Vec<Strategy> {
+    let many = |name, mutator: &[Step], collector: &[Step]| {
+        strategy(name, many_minimums(), mutator, collector, Guarantee::CategoryMinimum, Steal::NextAbove)
+    };
+    let legacy = vec![24, 88, 256, 2048, 16384, 65536];
+    let down = [Step { when: When::Always, from: Bound::Last, to: Bound::Own, inclusive: true, down: true, look: Look::Top }];
+    vec![
+        strategy("legacy", legacy, &LEGACY, &LEGACY, Guarantee::CategoryBelow { last_whole: true }, Steal::LargestFirst),
+        strategy(
+            "fast-alloc",
+            vec![2040, 16384, 65536],
+            &down,
+            &down,
+            Guarantee::CategoryBelow { last_whole: false },
+            Steal::LargestFirst,
+        ),
+        many("many", &PRECISE, &PRECISE),
+        many("many-cached", &PRECISE, &PRECISE),
+        many("many-fast-path", &FAST_PATH, &FAST_PATH),
+        many("many-origin", &FAST_PATH, &PRECISE),
+    ]
+}

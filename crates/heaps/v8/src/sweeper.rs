@@ -1,0 +1,97 @@
+//! Sweeping: lazily, page by page, when an allocation asks for it.
+//!
+//! Source: V8's sweeper.cc. Pages wait in a list sorted by live bytes, most first, and are taken from its end, so that the emptiest is
+//! swept first; pages that a collection promoted as a whole join at the end and so come before all others.
+
+use crate::free_list::free_unlinked;
+use crate::object;
+use crate::page::Pages;
+use crate::sort;
+use crate::strategy::Strategy;
+
+/// Pages that wait to be swept, and pages that were swept and nobody has taken yet.
+#[derive(Debug, Default)]
+pub struct Sweeper {
+    /// A full collection has been, and its sweeping was not ended.
+    pub in_progress: bool,
+    /// Waiting; the next one is the last.
+    pub waiting: Vec<u32>,
+    /// Swept; the next one to be adopted is the last.
+    pub swept: Vec<u32>,
+    /// Pages swept so far, for studies.
+    pub swept_pages: u64,
+}
+
+impl Sweeper {
+    /// Adds a page after marking.
+    pub fn add(&mut self, pages: &mut Pages, page: u32) {
+        pages[page].unswept = true;
+        self.waiting.push(page);
+    }
+
+    /// Begins sweeping what waits.
+    pub fn start(&mut self, pages: &Pages) {
+        self.in_progress = true;
+        sort::sort(&mut self.waiting, |a, b| pages[*a].live_bytes > pages[*b].live_bytes);
+    }
+
+    /// Puts pages with a remembered set behind all others while a scavenge runs: the scavenger takes them out, visits them in the order
+    /// of their space (`space`), and adds what is unswept again. Returns the list to be restored.
+    pub fn begin_scavenge(&mut self, pages: &Pages, space: &[u32]) -> Vec<u32> {
+        let before = self.waiting.clone();
+        self.waiting.retain(|&page| !pages[page].remembered);
+        self.waiting.extend(space.iter().filter(|&&page| pages[page].remembered && pages[page].unswept));
+        before
+    }
+
+    /// Restores the list after a scavenge. Pages that were swept meanwhile are on it still, and count when they are met.
+    pub fn end_scavenge(&mut self, before: Vec<u32>) {
+        self.waiting = before;
+    }
+
+    /// Sweeps until a page gave a block that serves `required` bytes (0: never enough), or so many pages; returns the most that a
+    /// page guarantees.
+    pub fn sweep_some(&mut self, pages: &mut Pages, strategy: &Strategy, required: usize, pages_max: usize) -> usize {
+        let mut most = 0;
+        for _ in 0..pages_max {
+            let Some(page) = self.waiting.pop() else { break };
+            if pages[page].unswept {
+                let freed = sweep_page(pages, strategy, page);
+                self.swept_pages += 1;
+                self.swept.push(page);
+                most = most.max(freed);
+            }
+            if required > 0 && most >= required {
+                break;
+            }
+        }
+        most
+    }
+}
+
+/// Puts what lies between marked objects into the page's categories, upwards; returns what a request may count on.
+fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
+    pages[page].allocated_bytes = pages.area_bytes() as u32;
+    pages[page].wasted_bytes = 0;
+    let (start, end) = (pages.start(page), pages.end(page));
+    let mut free_start = pages.area(page);
+    let mut most = 0;
+    while let Some(offset) = pages[page].next_mark(free_start - start) {
+        let at = start + offset;
+        most = most.max(free_block(pages, strategy, free_start, at - free_start));
+        // SAFETY: marked objects have headers.
+        free_start = at + unsafe { object::header(at) }.bytes;
+        if free_start == end {
+            break;
+        }
+    }
+    most = most.max(free_block(pages, strategy, free_start, end - free_start));
+    pages[page].clear_marks();
+    pages[page].unswept = false;
+    strategy.guaranteed(most)
+}
+
+/// Frees a block; returns its bytes unless it is waste.
+fn free_block(pages: &mut Pages, strategy: &Strategy, start: usize, bytes: usize) -> usize {
+    free_unlinked(pages, strategy, start, bytes).map_or(0, |_| bytes)
+}

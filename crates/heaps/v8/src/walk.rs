@@ -1,0 +1,66 @@
+//! The heap as parts: each page a chunk with its header, what is in objects, and what is free.
+
+use crate::check::page_parts;
+use crate::facts::{PAGE_BYTES, SYSTEM_PAGE_BYTES};
+use crate::heap::V8Heap;
+use crate::page::{Owner, Pages};
+use crate::space::MAIN;
+use heaplab_heap::{Part, Role};
+
+/// All parts, old space first.
+pub fn parts(heap: &V8Heap) -> Vec<Part> {
+    let all = &heap.parts;
+    let pages = &all.old.pages;
+    let mut out = vec![Part::new(0, Role::Group, "old space", 0..0)];
+    for page in pages.of(&all.old.spaces[MAIN].list) {
+        chunk(pages, page, PAGE_BYTES, &mut out);
+        page_parts(all, page, &mut out);
+    }
+    out.push(Part::group(0, Role::Group, "new space"));
+    for (list, used) in [(&all.new.to.list, true), (&all.new.from.list, false)] {
+        let filled = if used { all.new.used_pages(pages) } else { Vec::new() };
+        for page in pages.of(list) {
+            chunk(pages, page, PAGE_BYTES, &mut out);
+            let (start, end) = (pages.area(page), pages.end(page));
+            let top = match filled.iter().position(|&one| one == page) {
+                Some(at) if at + 1 == filled.len() => all.new.top,
+                Some(_) => end,
+                None => start,
+            };
+            if top > start {
+                out.push(Part::new(2, Role::Blocks, "blocks", start..top));
+            }
+            if top < end {
+                out.push(Part::new(2, Role::Vacant, "(free)", top..end));
+            }
+        }
+    }
+    out.push(Part::group(0, Role::Group, "large objects"));
+    for &page in all.old_large.iter().chain(&all.young_large) {
+        let bytes = all.large_committed(page);
+        chunk(pages, page, bytes, &mut out);
+        let (start, end) = (pages.area(page), pages.start(page) + bytes);
+        let object_end = start + pages[page].large_bytes as usize;
+        out.push(Part::new(2, Role::Blocks, "blocks", start..object_end));
+        if object_end < end {
+            out.push(Part::new(2, Role::Vacant, "(rest of the system's page)", object_end..end));
+        }
+    }
+    out
+}
+
+fn chunk(pages: &Pages, page: u32, bytes: usize, out: &mut Vec<Part>) {
+    let start = pages.start(page);
+    out.push(Part::new(1, Role::Chunk, "page", start..start + bytes));
+    out.push(Part::new(2, Role::Vacant, "(header)", start..pages.area(page)));
+}
+
+impl V8Heap {
+    /// Committed bytes of all spaces, as V8 counts them: a large object in whole pages of the system.
+    pub(crate) fn walk_bytes(&self) -> u64 {
+        debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
+        let owned = |page: &crate::page::Page| matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction);
+        let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
+        (pages * PAGE_BYTES + self.parts.old.large_bytes) as u64
+    }
+}

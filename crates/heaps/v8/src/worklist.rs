@@ -1,0 +1,64 @@
+//! The scavenger's worklists: segments, so that the order of objects is last in, first out only within a segment.
+//!
+//! Source: `Worklist` in V8's worklist.h. A task pushes to one segment and pops from another; a full one is published to a common pool
+//! (a stack), an empty pop segment is exchanged with the push segment, or taken from the pool.
+
+use crate::facts::SEGMENT_ENTRIES;
+
+/// One task's view of a list with its pool.
+#[derive(Debug)]
+pub struct Worklist<T> {
+    push: Vec<T>,
+    pop: Vec<T>,
+    pool: Vec<Vec<T>>,
+}
+
+impl<T> Worklist<T> {
+    /// Without an entry.
+    pub fn new() -> Worklist<T> {
+        Worklist { push: Vec::new(), pop: Vec::new(), pool: Vec::new() }
+    }
+
+    /// Adds an entry.
+    pub fn push(&mut self, entry: T) {
+        if self.push.len() == SEGMENT_ENTRIES {
+            self.pool.push(std::mem::take(&mut self.push));
+        }
+        self.push.push(entry);
+    }
+
+    /// Takes an entry out.
+    pub fn pop(&mut self) -> Option<T> {
+        if self.pop.is_empty() {
+            if self.push.is_empty() {
+                self.pop = self.pool.pop()?;
+            } else {
+                std::mem::swap(&mut self.push, &mut self.pop);
+            }
+        }
+        self.pop.pop()
+    }
+
+    /// Entries of the segment that is pushed to.
+    pub fn pushed(&self) -> usize {
+        self.push.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn order_is_that_of_segments() {
+        let mut list = Worklist::new();
+        for entry in 0..SEGMENT_ENTRIES + 2 {
+            list.push(entry);
+        }
+        assert_eq!(list.pushed(), 2);
+        let popped: Vec<_> = std::iter::from_fn(|| list.pop()).collect();
+        let own = [SEGMENT_ENTRIES + 1, SEGMENT_ENTRIES];
+        assert_eq!(popped[..2], own);
+        assert!(popped[2..].iter().copied().eq((0..SEGMENT_ENTRIES).rev()));
+    }
+}
