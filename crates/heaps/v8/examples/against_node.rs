@@ -74,7 +74,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 fn print_last(heap: &V8Heap) {
     if let Some(last) = heap.collections().last() {
         let (before, old) = (&last.before, &last.after);
-        let spaces: Vec<String> = last.spaces.iter().map(|space| format!("{} {}", space.after.used_bytes, space.after.committed_bytes)).collect();
+        let spaces: Vec<String> =
+            last.spaces.iter().map(|space| format!("{} {}", space.after.used_bytes, space.after.committed_bytes)).collect();
         println!(
             "{} {} {} {} {} {} {} {}",
             before.committed_bytes,

@@ -10,6 +10,7 @@
 
 pub mod check;
 pub mod facts;
+mod family;
 pub mod free_list;
 pub mod heap;
 pub mod mark_compact;
@@ -26,5 +27,6 @@ pub mod sweeper;
 pub mod walk;
 pub mod worklist;
 
+pub use family::V8s;
 pub use heap::V8Heap;
 pub use spec::{Spec, SpecError};

@@ -122,3 +122,43 @@ fn heap_sort<T: Copy>(items: &mut [T], less: &impl Fn(&T, &T) -> bool) {
         adjust(items, 0, end, value);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::sort;
+
+    #[test]
+    fn what_is_unequal_is_sorted() {
+        for length in [0_u64, 1, 2, 15, 16, 17, 33, 500] {
+            let mut items: Vec<u64> = (0..length).map(|at| at * 7919 % 101).collect();
+            let mut expected = items.clone();
+            expected.sort_unstable();
+            sort(&mut items, |a, b| a < b);
+            assert_eq!(items, expected);
+        }
+    }
+
+    #[test]
+    fn bad_luck_is_sorted_too() {
+        let mut items: Vec<u64> = (0..200).map(|at| at * 31 % 67).collect();
+        let mut expected = items.clone();
+        expected.sort_unstable();
+        super::heap_sort(&mut items, &|a, b| a < b);
+        assert_eq!(items, expected);
+    }
+
+    /// Equal elements, in the order in which a program built with g++ 12 (libstdc++) left them: `std::sort` of 40 pairs
+    /// `{i * 7 % 5, i}` by the first.
+    #[test]
+    fn equal_elements_come_as_from_libstdcxx() {
+        let mut items: Vec<(u32, u32)> = (0..40).map(|at| (at * 7 % 5, at)).collect();
+        sort(&mut items, |a, b| a.0 < b.0);
+        let order: Vec<u32> = items.iter().map(|item| item.1).collect();
+        assert_eq!(order, LIBSTDCXX);
+    }
+
+    const LIBSTDCXX: [u32; 40] = [
+        10, 20, 25, 15, 30, 35, 5, 0, 33, 8, 28, 13, 3, 38, 23, 18, 31, 1, 36, 26, 21, 6, 16, 11, 39, 19, 4, 34, 9, 29, 14, 24, 12, 27, 32,
+        7, 17, 37, 2, 22,
+    ];
+}

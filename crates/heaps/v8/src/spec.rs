@@ -4,6 +4,7 @@ use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
 use crate::strategy::{self, Strategy};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
+use std::fmt;
 
 /// Which pages a full collection empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,6 +41,15 @@ pub struct Spec {
     pub semi_space_bytes: usize,
     /// Old space and large objects at most.
     pub limit_bytes: usize,
+    /// Parameters as they were given.
+    given: Vec<(String, String)>,
+}
+
+impl fmt::Display for Spec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "v8:{}", self.strategy.name)?;
+        self.given.iter().try_for_each(|(name, value)| write!(f, ",{name}={value}"))
+    }
 }
 
 /// A parameter that cannot be read.
@@ -58,7 +68,12 @@ const LIMIT_BYTES: usize = 64 << 30;
 pub const PARAMETERS: [Parameter; 5] = [
     Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "8.4", help: "the rules of this version of V8" },
     Parameter { name: "compact", takes: "never, regular or always", default: "regular", help: "which pages a full collection empties" },
-    Parameter { name: "shape", takes: "array or plain", default: "array", help: "a birth is `new Array(words)`, or one object with one header word" },
+    Parameter {
+        name: "shape",
+        takes: "array or plain",
+        default: "array",
+        help: "a birth is `new Array(words)`, or one object with one header word",
+    },
     Parameter { name: "semi_space", takes: "bytes, whole pages of 256k", default: "4m", help: "size of a semi-space" },
     Parameter { name: "limit", takes: "bytes", default: "64g", help: "old space and large objects take no more" },
 ];
@@ -74,6 +89,7 @@ impl Default for Spec {
             shape: Shape::Array,
             semi_space_bytes: SEMI_SPACE_BYTES,
             limit_bytes: LIMIT_BYTES,
+            given: Vec::new(),
         }
     }
 }
@@ -84,20 +100,36 @@ impl Spec {
     /// # Errors
     /// What is not known, with what would be.
     pub fn parse(text: &str) -> Result<Spec, SpecError> {
+        let (first, rest) = text.split_once(',').unwrap_or((text, ""));
+        let (strategy, rest) = if first.contains('=') { (None, text) } else { (Some(first), rest) };
+        let parameters = rest.split(',').filter(|part| !part.is_empty()).map(|part| part.split_once('=').unwrap_or((part, "")));
+        Spec::of(strategy, parameters)
+    }
+
+    /// A strategy's name and parameters.
+    ///
+    /// # Errors
+    /// What is not known, with what would be.
+    pub fn of<'a>(strategy: Option<&str>, parameters: impl IntoIterator<Item = (&'a str, &'a str)>) -> Result<Spec, SpecError> {
         let mut spec = Spec::default();
-        for part in text.split(',').filter(|part| !part.is_empty()) {
-            match part.split_once('=') {
-                Some((name, value)) => spec.set(name, value)?,
-                None => spec.strategy = find_strategy(part)?,
-            }
+        if let Some(name) = strategy {
+            spec.strategy = find_strategy(name)?;
+        }
+        for (name, value) in parameters {
+            spec.set(name, value)?;
+            spec.given.push((name.into(), value.into()));
         }
         Ok(spec)
+    }
+
+    /// The limit, as it was given.
+    pub fn limit_text(&self) -> Option<String> {
+        self.given.iter().find(|(name, _)| name == "limit").map(|(name, value)| format!("{name}={value}"))
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<(), SpecError> {
         let wrong = |what, expected: &str| SpecError { what, expected: expected.into(), found: value.into() };
         match name {
-            "strategy" => self.strategy = find_strategy(value)?,
             "version" => {
                 let found = VERSIONS.iter().find(|version| version.name == value || version.node == value);
                 self.version = *found.ok_or_else(|| wrong("version", "7.8, 7.9, 8.1 or 8.4"))?;
@@ -160,6 +192,7 @@ mod tests {
         let spec = Spec::parse("many,version=7.9,compact=never,limit=16m").unwrap();
         assert_eq!((spec.strategy.name.as_str(), spec.version.node, spec.compact), ("many", "13.14.0", Compact::Never));
         assert_eq!(spec.limit_bytes, 16 << 20);
+        assert_eq!(spec.to_string(), "v8:many,version=7.9,compact=never,limit=16m");
         let error = |text: &str| Spec::parse(text).unwrap_err().to_string();
         assert_eq!(error("version=9"), "v8: version: expected 7.8, 7.9, 8.1 or 8.4, found `9`");
         assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));

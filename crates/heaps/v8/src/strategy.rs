@@ -90,6 +90,8 @@ pub enum Steal {
 pub struct Strategy {
     /// As the command line names it.
     pub name: String,
+    /// What it is, in a line.
+    pub summary: &'static str,
     /// Smallest block of each category, rising. The first is the smallest block that is kept at all.
     pub minimums: Vec<usize>,
     /// Search of the program's compiled code.
@@ -187,38 +189,78 @@ fn many_minimums() -> Vec<usize> {
     std::iter::once(24).chain((2..=16).map(|at| at * 16)).chain((9..=16).map(|at| 1 << at)).collect()
 }
 
-fn strategy(name: &str, minimums: Vec<usize>, mutator: &[Step], collector: &[Step], guarantee: Guarantee, steal: Steal) -> Strategy {
-    Strategy {
+/// The strategies that V8 ships, in the order of `--gc-freelist-strategy`.
+pub fn released() -> Vec<Strategy> {
+    let many = |name: &str, summary, mutator: &[Step], collector: &[Step]| Strategy {
         name: name.into(),
-        minimums,
+        summary,
+        minimums: many_minimums(),
         generated: mutator.to_vec(),
         runtime: mutator.to_vec(),
         collector: collector.to_vec(),
-        guarantee,
-        steal,
-    }
+        guarantee: Guarantee::CategoryMinimum,
+        steal: Steal::NextAbove,
+    };
+    let down = vec![Step { when: When::Always, from: Bound::Last, to: Bound::Own, inclusive: true, down: true, look: Look::Top }];
+    let legacy = Strategy {
+        name: "legacy".into(),
+        summary: "V8's 6 categories of 2019: a category that surely has room first",
+        minimums: vec![24, 88, 256, 2048, 16384, 65536],
+        generated: LEGACY.to_vec(),
+        runtime: LEGACY.to_vec(),
+        collector: LEGACY.to_vec(),
+        guarantee: Guarantee::CategoryBelow { last_whole: true },
+        steal: Steal::LargestFirst,
+    };
+    let fast_alloc = Strategy {
+        name: "fast-alloc".into(),
+        summary: "3 categories from 2 KB, the largest first; smaller blocks are waste",
+        minimums: vec![2040, 16384, 65536],
+        generated: down.clone(),
+        runtime: down.clone(),
+        collector: down,
+        guarantee: Guarantee::CategoryBelow { last_whole: false },
+        ..legacy.clone()
+    };
+    vec![
+        legacy,
+        fast_alloc,
+        many("many", "24 categories, the request's own first", &PRECISE, &PRECISE),
+        many("many-cached", "as many, with a table of the next category that is not empty", &PRECISE, &PRECISE),
+        many("many-fast-path", "24 categories, those with 1,920 bytes to spare first", &FAST_PATH, &FAST_PATH),
+        many("many-origin", "many-fast-path for the program, many for the collector: V8's default", &FAST_PATH, &PRECISE),
+    ]
 }
 
-/// The strategies that V8 ships, in the order of `--gc-freelist-strategy`.
-pub fn released() -> Vec<Strategy> {
-    let many = |name, mutator: &[Step], collector: &[Step]| {
-        strategy(name, many_minimums(), mutator, collector, Guarantee::CategoryMinimum, Steal::NextAbove)
-    };
-    let legacy = vec![24, 88, 256, 2048, 16384, 65536];
-    let down = [Step { when: When::Always, from: Bound::Last, to: Bound::Own, inclusive: true, down: true, look: Look::Top }];
-    vec![
-        strategy("legacy", legacy, &LEGACY, &LEGACY, Guarantee::CategoryBelow { last_whole: true }, Steal::LargestFirst),
-        strategy(
-            "fast-alloc",
-            vec![2040, 16384, 65536],
-            &down,
-            &down,
-            Guarantee::CategoryBelow { last_whole: false },
-            Steal::LargestFirst,
-        ),
-        many("many", &PRECISE, &PRECISE),
-        many("many-cached", &PRECISE, &PRECISE),
-        many("many-fast-path", &FAST_PATH, &FAST_PATH),
-        many("many-origin", &FAST_PATH, &PRECISE),
-    ]
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn boundaries_are_those_of_v8() {
+        let [legacy, fast_alloc, many, ..] = &released()[..] else { panic!("six strategies") };
+        let at = |strategy: &Strategy, sizes: &[usize]| sizes.iter().map(|&size| strategy.category(size)).collect::<Vec<_>>();
+        assert_eq!(at(legacy, &[24, 80, 88, 248, 256, 2040, 2048, 16376, 16384, 65528, 65536]), [0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5]);
+        assert_eq!(at(fast_alloc, &[24, 16376, 16384, 65528, 65536]), [0, 0, 1, 1, 2]);
+        assert_eq!(at(many, &[24, 31, 32, 47, 48, 255, 256, 511, 512, 65535, 65536]), [0, 0, 1, 1, 2, 14, 15, 15, 16, 22, 23]);
+        assert_eq!(many.categories(), 24);
+    }
+
+    #[test]
+    fn requests_begin_where_v8_begins() {
+        let all = released();
+        let begin =
+            |strategy: usize, bound, sizes: &[usize]| sizes.iter().map(|&size| all[strategy].resolve(bound, size)).collect::<Vec<_>>();
+        assert_eq!(begin(0, LEGACY_ROOM, &[24, 248, 256, 2040, 2048, 16376, 16384]), [2, 2, 3, 3, 4, 4, 5]);
+        assert_eq!(begin(4, FAST_ROOM, &[24, 128, 136, 2176, 2184, 65536]), [18, 18, 19, 19, 20, 23]);
+    }
+
+    #[test]
+    fn promises_of_a_sweep_are_those_of_v8() {
+        let all = released();
+        let promised = |strategy: usize, sizes: &[usize]| sizes.iter().map(|&size| all[strategy].guaranteed(size)).collect::<Vec<_>>();
+        assert_eq!(promised(0, &[8, 80, 88, 2040, 65528, 70000]), [0, 0, 80, 248, 16376, 70000]);
+        assert_eq!(promised(1, &[2040, 16376, 16384, 70000]), [0, 0, 16376, 65528]);
+        assert_eq!(promised(2, &[16, 24, 40, 300, 70000]), [0, 24, 32, 256, 70000]);
+    }
 }

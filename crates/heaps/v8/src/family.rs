@@ -1,0 +1,46 @@
+//! The family `v8`: `v8:many,version=7.9,compact=never`.
+
+use crate::spec::{PARAMETERS, Spec};
+use crate::{V8Heap, strategy};
+use heaplab_heap::{Family, FamilyError, Lab, Name, Row, Traits};
+
+/// The family's name.
+const NAME: &str = "v8";
+
+/// The family.
+#[derive(Clone, Copy, Debug)]
+pub struct V8s;
+
+impl heaplab_heap::Spec for Spec {
+    fn traits(&self) -> Traits {
+        Traits { limit: self.limit_text(), walked: true, ..Traits::default() }
+    }
+}
+
+impl Family for V8s {
+    type Spec = Spec;
+
+    fn rows(&self) -> Vec<Row> {
+        let row = |strategy: strategy::Strategy| Row {
+            name: format!("{NAME}:{}", strategy.name),
+            summary: strategy.summary,
+            parameters: PARAMETERS.iter().map(Into::into).collect(),
+            example: Some("v8:many,version=7.9,compact=never"),
+            is_walked: true,
+            ..Row::default()
+        };
+        strategy::released().into_iter().map(row).collect()
+    }
+
+    fn parse(&self, name: &Name) -> Option<Result<Spec, FamilyError>> {
+        (name.head == NAME).then(|| {
+            let stray = name.strays.iter().map(|stray| (stray.as_str(), ""));
+            let given = name.parameters.iter().map(|(key, value)| (key.as_str(), value.as_str()));
+            Spec::of(name.variant.as_deref(), given.chain(stray)).map_err(FamilyError::wrong)
+        })
+    }
+
+    fn run<L: Lab>(&self, spec: &Spec, lab: L) -> Result<L::Output, FamilyError> {
+        Ok(lab.collected(V8Heap::new(spec.clone()).map_err(FamilyError::failed)?))
+    }
+}
