@@ -8,9 +8,10 @@ use heaplab_metaspace::Metaspaces;
 use heaplab_replay::{Families, Of, Selected};
 use heaplab_system::Allocators;
 use heaplab_textbook::Textbook;
+use heaplab_v8::V8s;
 
 /// Every family.
-pub const FAMILIES: Families = Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook)]);
+pub const FAMILIES: Families = Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s)]);
 
 /// How parameters follow a heap's name.
 pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A comma and a colon mean the same, \

@@ -68,7 +68,7 @@ impl Parts {
     /// Bytes in objects, dead ones included, in all spaces.
     pub fn used_bytes(&self) -> u64 {
         let large = |list: &[u32]| list.iter().map(|&page| self.old.pages[page].large_bytes).sum::<u64>();
-        (self.old.spaces[MAIN].used_bytes() + self.new.size(&self.old.pages)) as u64 + large(&self.young_large) + large(&self.old_large)
+        (self.old.used_bytes() + self.new.size(&self.old.pages)) as u64 + large(&self.young_large) + large(&self.old_large)
     }
 
     /// After a scavenge: marked young large objects are old, the others are given back.
@@ -144,7 +144,10 @@ impl V8Heap {
         let new = NewSpace::new(&mut pages, capacity_pages).ok_or_else(shape)?;
         let mut old = OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
         // The runtime's own full pages wait to be swept, as after the collection that ended its start.
-        old.sweeper.in_progress = true;
+        for &live_bytes in &spec.base {
+            old.add_base_page(live_bytes);
+        }
+        old.sweeper.start(&old.pages);
         let parts = Parts {
             old,
             new,
@@ -166,11 +169,11 @@ impl V8Heap {
     /// Old space now.
     pub fn old_state(&self) -> SpaceState {
         let old = &self.parts.old;
-        let waste = old.pages.of(&old.spaces[MAIN].list).iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
+        let waste = old.own_pages().iter().map(|&page| u64::from(old.pages[page].wasted_bytes)).sum();
         SpaceState {
-            used_bytes: old.spaces[MAIN].used_bytes() as u64,
+            used_bytes: old.used_bytes() as u64,
             available_bytes: old.spaces[MAIN].free.available() as u64,
-            committed_bytes: old.spaces[MAIN].committed_bytes() as u64,
+            committed_bytes: old.main_committed_bytes() as u64,
             waste_bytes: waste,
         }
     }
@@ -195,7 +198,7 @@ impl V8Heap {
     }
 
     /// For each page of old space: waste, then nodes and bytes of each category that has some.
-    pub fn free_by_page(&self) -> Vec<(u64, Vec<(usize, u64, u64)>)> {
+    pub fn free_by_page(&self) -> Vec<crate::check::FreePage> {
         crate::check::free_by_page(&self.parts.old)
     }
 

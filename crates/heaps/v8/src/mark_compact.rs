@@ -45,7 +45,7 @@ fn choose_candidates(parts: &mut Parts) -> Vec<u32> {
     let mut pages: Vec<(usize, u32)> = Vec::new();
     for page in old.pages.of(&main.list) {
         let allocated = old.pages[page].allocated_bytes as usize;
-        if Some(page) != allocating && (always || area - allocated >= least_free) {
+        if Some(page) != allocating && old.pages[page].base_bytes == 0 && (always || area - allocated >= least_free) {
             pages.push((allocated, page));
         }
     }
@@ -146,6 +146,8 @@ fn start_sweeping(parts: &mut Parts) {
         if old.pages[page].candidate {
             continue;
         }
+        let base = old.pages[page].base_bytes;
+        old.pages[page].live_bytes += base;
         if old.pages[page].live_bytes == 0 {
             if kept_empty {
                 let list = &mut old.spaces[MAIN].list;

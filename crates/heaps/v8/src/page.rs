@@ -64,6 +64,8 @@ pub struct Page {
     pub unswept: bool,
     /// Will be emptied by this collection.
     pub candidate: bool,
+    /// Live bytes of a page of the runtime's own objects, which is full and has no memory here; 0 on other pages.
+    pub base_bytes: u32,
     /// Has a remembered set, perhaps an empty one: an object on it referred to a young one once.
     pub remembered: bool,
     /// Bytes in objects, dead ones included, as the last sweep and allocations since have it; a linear area counts as a whole.
@@ -218,6 +220,15 @@ impl Pages {
         marks.fill(0);
         let list = vec![Category::EMPTY; categories].into_boxed_slice();
         *books = Page { owner, previous: NONE, next: NONE, categories: list, marks, ..Page::default() };
+        Some(page)
+    }
+
+    /// A page of the runtime's own objects: a place in lists, without memory.
+    pub fn take_base(&mut self, live_bytes: u32, categories: usize) -> Option<u32> {
+        let page = self.grow(1)?;
+        let list = vec![Category::EMPTY; categories].into_boxed_slice();
+        let bytes = Page { base_bytes: live_bytes, live_bytes, allocated_bytes: live_bytes, ..Page::default() };
+        self.books[page as usize] = Page { owner: Owner::Old, previous: NONE, next: NONE, categories: list, ..bytes };
         Some(page)
     }
 

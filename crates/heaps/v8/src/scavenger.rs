@@ -42,8 +42,8 @@ impl<'heap> Scavenger<'heap> {
             parts,
             local,
             buffer: Buffer::default(),
-            copied: Worklist::new(),
-            promoted: Worklist::new(),
+            copied: Worklist::default(),
+            promoted: Worklist::default(),
             work: Work::default(),
         };
         let roots = scavenger.visit_roots(world);

@@ -33,14 +33,9 @@ impl Space {
         Space { list: PageList::EMPTY, free: FreeList::new(categories), top: 0, limit: 0, size: 0 }
     }
 
-    /// Bytes in objects.
-    pub fn used_bytes(&self) -> usize {
+    /// Bytes in objects, those of the runtime's own pages included.
+    fn used_bytes(&self) -> usize {
         self.size - (self.limit - self.top)
-    }
-
-    /// Committed bytes.
-    pub fn committed_bytes(&self) -> usize {
-        self.list.length * PAGE_BYTES
     }
 }
 
@@ -61,6 +56,8 @@ pub struct OldGeneration {
     pub limit_bytes: usize,
     /// Committed for large objects, old and young.
     pub large_bytes: usize,
+    /// Pages of the runtime's own objects, and the bytes of these objects.
+    base: (usize, usize),
     /// Refills so far, for studies.
     pub refills: u64,
     /// Pages that compaction spaces took from the main space, for studies.
@@ -79,9 +76,37 @@ impl OldGeneration {
             sweeper: Sweeper::default(),
             limit_bytes,
             large_bytes: 0,
+            base: (0, 0),
             refills: 0,
             stolen_pages: 0,
         }
+    }
+
+    /// Adds a page of the runtime's own objects, which waits to be swept.
+    pub fn add_base_page(&mut self, live_bytes: u32) {
+        if let Some(page) = self.pages.take_base(live_bytes, self.strategy.categories()) {
+            self.pages.push_back(&mut self.spaces[MAIN].list, page);
+            self.spaces[MAIN].size += live_bytes as usize;
+            self.base = (self.base.0 + 1, self.base.1 + live_bytes as usize);
+            self.sweeper.add(&mut self.pages, page);
+        }
+    }
+
+    /// The workload's pages of the main space, in its order.
+    pub fn own_pages(&self) -> Vec<u32> {
+        let mut pages = self.pages.of(&self.spaces[MAIN].list);
+        pages.retain(|&page| self.pages[page].base_bytes == 0);
+        pages
+    }
+
+    /// Bytes in the workload's objects in the main space.
+    pub fn used_bytes(&self) -> usize {
+        self.spaces[MAIN].used_bytes() - self.base.1
+    }
+
+    /// Committed bytes of the main space, for the workload.
+    pub fn main_committed_bytes(&self) -> usize {
+        (self.spaces[MAIN].list.length - self.base.0) * PAGE_BYTES
     }
 
     /// Allocates; `None`: the space's rules find no memory.
@@ -233,7 +258,8 @@ impl OldGeneration {
 
     /// Committed bytes of old space and of large objects.
     pub fn committed_bytes(&self) -> usize {
-        self.spaces.iter().map(Space::committed_bytes).sum::<usize>() + self.large_bytes
+        let pages: usize = self.spaces.iter().map(|space| space.list.length).sum();
+        (pages - self.base.0) * PAGE_BYTES + self.large_bytes
     }
 
     /// Whether the limit leaves room for so many bytes.

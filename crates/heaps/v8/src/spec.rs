@@ -41,6 +41,8 @@ pub struct Spec {
     pub semi_space_bytes: usize,
     /// Old space and large objects at most.
     pub limit_bytes: usize,
+    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space.
+    pub base: Vec<u32>,
     /// Parameters as they were given.
     given: Vec<(String, String)>,
 }
@@ -65,7 +67,7 @@ pub struct SpecError {
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 5] = [
+pub const PARAMETERS: [Parameter; 6] = [
     Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "8.4", help: "the rules of this version of V8" },
     Parameter { name: "compact", takes: "never, regular or always", default: "regular", help: "which pages a full collection empties" },
     Parameter {
@@ -75,6 +77,12 @@ pub const PARAMETERS: [Parameter; 5] = [
         help: "a birth is `new Array(words)`, or one object with one header word",
     },
     Parameter { name: "semi_space", takes: "bytes, whole pages of 256k", default: "4m", help: "size of a semi-space" },
+    Parameter {
+        name: "base",
+        takes: "live bytes of pages, joined by +",
+        default: "none",
+        help: "full pages of the runtime's own objects, which wait to be swept like others",
+    },
     Parameter { name: "limit", takes: "bytes", default: "64g", help: "old space and large objects take no more" },
 ];
 
@@ -89,6 +97,7 @@ impl Default for Spec {
             shape: Shape::Array,
             semi_space_bytes: SEMI_SPACE_BYTES,
             limit_bytes: LIMIT_BYTES,
+            base: Vec::new(),
             given: Vec::new(),
         }
     }
@@ -154,6 +163,10 @@ impl Spec {
                 let fits = |size: &usize| *size >= 2 * PAGE_BYTES && *size <= 1 << 30 && size.is_multiple_of(PAGE_BYTES);
                 self.semi_space_bytes = size.filter(fits).ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
             }
+            "base" => {
+                let sizes: Option<Vec<u32>> = value.split('+').map(|size| size.parse().ok().filter(fits_page)).collect();
+                self.base = sizes.ok_or_else(|| wrong("base", "live bytes of pages, each 1 to 261856, joined by +"))?;
+            }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
                 self.limit_bytes = size.filter(|size| *size >= PAGE_BYTES).ok_or_else(|| wrong("limit", "256k or more"))?;
@@ -170,6 +183,10 @@ impl Spec {
     pub fn reserved_bytes(&self) -> usize {
         (3 * self.limit_bytes.min(1 << 40)).max(1 << 32) + 4 * self.semi_space_bytes
     }
+}
+
+fn fits_page(size: &u32) -> bool {
+    (1..=PAGE_BYTES as u32).contains(size)
 }
 
 fn find_strategy(name: &str) -> Result<Strategy, SpecError> {

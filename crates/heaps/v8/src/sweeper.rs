@@ -71,6 +71,10 @@ impl Sweeper {
 
 /// Puts what lies between marked objects into the page's categories, upwards; returns what a request may count on.
 fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
+    pages[page].unswept = false;
+    if pages[page].base_bytes > 0 {
+        return 0;
+    }
     pages[page].allocated_bytes = pages.area_bytes() as u32;
     pages[page].wasted_bytes = 0;
     let (start, end) = (pages.start(page), pages.end(page));
@@ -87,7 +91,6 @@ fn sweep_page(pages: &mut Pages, strategy: &Strategy, page: u32) -> usize {
     }
     most = most.max(free_block(pages, strategy, free_start, end - free_start));
     pages[page].clear_marks();
-    pages[page].unswept = false;
     strategy.guaranteed(most)
 }
 

@@ -4,7 +4,6 @@ use crate::check::page_parts;
 use crate::facts::{PAGE_BYTES, SYSTEM_PAGE_BYTES};
 use crate::heap::V8Heap;
 use crate::page::{Owner, Pages};
-use crate::space::MAIN;
 use heaplab_heap::{Part, Role};
 
 /// All parts, old space first.
@@ -12,7 +11,7 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
     let all = &heap.parts;
     let pages = &all.old.pages;
     let mut out = vec![Part::new(0, Role::Group, "old space", 0..0)];
-    for page in pages.of(&all.old.spaces[MAIN].list) {
+    for page in all.old.own_pages() {
         chunk(pages, page, PAGE_BYTES, &mut out);
         page_parts(all, page, &mut out);
     }
@@ -59,7 +58,9 @@ impl V8Heap {
     /// Committed bytes of all spaces, as V8 counts them: a large object in whole pages of the system.
     pub(crate) fn walk_bytes(&self) -> u64 {
         debug_assert_eq!(PAGE_BYTES % SYSTEM_PAGE_BYTES, 0);
-        let owned = |page: &crate::page::Page| matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction);
+        let owned = |page: &crate::page::Page| {
+            page.base_bytes == 0 && matches!(page.owner, Owner::To | Owner::From | Owner::Old | Owner::Compaction)
+        };
         let pages = self.parts.old.pages.iter().filter(|(_, page)| owned(page)).count();
         (pages * PAGE_BYTES + self.parts.old.large_bytes) as u64
     }

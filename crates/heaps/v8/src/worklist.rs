@@ -13,12 +13,13 @@ pub struct Worklist<T> {
     pool: Vec<Vec<T>>,
 }
 
-impl<T> Worklist<T> {
-    /// Without an entry.
-    pub fn new() -> Worklist<T> {
+impl<T> Default for Worklist<T> {
+    fn default() -> Worklist<T> {
         Worklist { push: Vec::new(), pop: Vec::new(), pool: Vec::new() }
     }
+}
 
+impl<T> Worklist<T> {
     /// Adds an entry.
     pub fn push(&mut self, entry: T) {
         if self.push.len() == SEGMENT_ENTRIES {
@@ -51,7 +52,7 @@ mod tests {
 
     #[test]
     fn order_is_that_of_segments() {
-        let mut list = Worklist::new();
+        let mut list = Worklist::default();
         for entry in 0..SEGMENT_ENTRIES + 2 {
             list.push(entry);
         }
