@@ -357,15 +357,16 @@ fn finding(pattern: ChurnPattern, group: Group, function: Alive, profile: &Profi
 fn advice(churn: &Churn, tally: &Tally, again: u64, allocations: u64) -> String {
     let zeroed = if churn.zeroed_bytes > 0 { format!(" and {} of zeroing", bytes(churn.zeroed_bytes)) } else { String::new() };
     match churn.pattern {
+        // How many page faults that is depends on thresholds that the allocator moves while the program runs (glibc's for mmap and trim).
         ChurnPattern::LargeShortLived => format!(
-            "Keep {} and use {} again: each fresh one can cost a page fault every 4 KiB, {} in all{zeroed}.",
+            "Keep {} and use {} again: {} are asked for anew over the run{zeroed}. Where the allocator gives such memory back to the system in between, each page of a fresh one costs a page fault.",
             match churn.most_live {
                 1 => "one".to_string(),
                 _ if churn.most_live_is_bound => "those that are alive at once".to_string(),
                 most => count(most),
             },
             if churn.most_live == 1 { "it" } else { "them" },
-            count(tally.large_short_bytes / 4096),
+            bytes(tally.large_short_bytes),
         ),
         ChurnPattern::Rebuilt => format!(
             "Keep {} and use {} again: {} fewer, {} of the run's{zeroed}. {}",
