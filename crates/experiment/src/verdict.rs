@@ -198,7 +198,7 @@ fn beyond_committed(results: &Results) -> Option<String> {
     };
     (!names.is_empty()).then(|| {
         format!(
-            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it; for elastic and metaspace, which are told a block's size when it is freed, also the table of sizes that the replay keeps for them (up to a tenth of the committed bytes for elastic, a thirtieth for metaspace).{huge}",
+            "More is resident than committed of {}: committed is what a heap says of the memory for blocks, and its own tables are resident beside it.{huge}",
             names.join(", ")
         )
     })
