@@ -101,7 +101,7 @@ fn read_all(stream: Option<impl Read>) -> Vec<u8> {
 }
 
 /// How a process ended, the signal named, with the last line it said.
-fn describe(status: ExitStatus, errors: &str) -> String {
+pub fn describe(status: ExitStatus, errors: &str) -> String {
     let said = errors.lines().rev().find(|line| !line.trim().is_empty()).map(|line| format!(": {}", line.trim())).unwrap_or_default();
     match (status.signal(), status.code()) {
         (Some(signal), _) => format!("it was ended by {}{said}", signal_name(signal)),

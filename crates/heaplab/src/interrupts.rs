@@ -4,6 +4,7 @@ use heaplab_record::signals::Signals;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fd::OwnedFd;
 use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicI32, Ordering};
 
 /// Runs `work`. Where a signal that ends things arrives before it is done, `tidy_up` is called beside it, and heaplab ends as a shell shows
 /// that signal.
@@ -31,6 +32,29 @@ pub fn watched<T>(work: impl FnOnce() -> T, tidy_up: impl Fn() + Sync) -> T {
         }
         result
     })
+}
+
+/// Runs `work`, which looks at a flag now and then: the first signal that ends things sets it, so that `work` can end with what it has; a second
+/// one ends heaplab. Gives the first signal, too.
+pub fn flagged<T>(work: impl FnOnce(&AtomicBool) -> T) -> (T, Option<i32>) {
+    let (flag, first) = (AtomicBool::new(false), AtomicI32::new(0));
+    let (Ok(signals), Ok((over, running))) = (Signals::take(), rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)) else {
+        return (work(&flag), None);
+    };
+    let result = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while let Some(signal) = next(&signals, &over) {
+                if flag.swap(true, Ordering::Relaxed) {
+                    std::process::exit(128 + signal);
+                }
+                first.store(signal, Ordering::Relaxed);
+            }
+        });
+        // Its end ends the other thread, be it by a panic.
+        let _running = running;
+        work(&flag)
+    });
+    (result, Some(first.into_inner()).filter(|signal| *signal != 0))
 }
 
 /// The next signal that is not ignored (as nohup does with SIGHUP); `None` when the work is over.

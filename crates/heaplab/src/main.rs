@@ -41,6 +41,8 @@ enum Command {
     Report(commands::report::Args),
     /// Run a recorded workload on other heaps
     Replay(commands::replay::Args),
+    /// Measure the trade of space and time of any garbage-collected command
+    Curve(Box<commands::curve::Args>),
     /// Turn another tool's trace into a bundle
     Import(commands::import::Args),
     /// Write a profile for another tool
@@ -137,6 +139,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Record(args) => commands::record::run(args),
         Command::Report(args) => commands::report::run(args),
         Command::Replay(args) => commands::replay::run(args),
+        Command::Curve(args) => commands::curve::run(*args),
         Command::Import(args) => commands::import::run(args),
         Command::Export(args) => commands::export::run(args),
         Command::Heaps(args) => commands::heaps::run(args),

@@ -104,7 +104,8 @@ fn percent(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(|number| (0.0..=100.0).contains(number)).ok_or_else(|| "a number from 0 to 100".into())
 }
 
-fn shard(text: &str) -> Result<(u32, u32), String> {
+/// `I/N`: this machine's part.
+pub fn shard(text: &str) -> Result<(u32, u32), String> {
     let parts = text.split_once('/').and_then(|(part, parts)| Some((part.parse::<u32>().ok()?, parts.parse::<u32>().ok()?)));
     parts.filter(|(part, parts)| part < parts).ok_or_else(|| "I/N with I below N, for example 0/4".into())
 }

@@ -1,0 +1,208 @@
+//! Curves against each other: space at equal time and time at equal space, over the range that both were measured in. A comparison at an
+//! equal parameter would compare nothing: the same parameter is another trade in another program.
+//!
+//! And points against points, which needs no model: a point is dominated where another one needs less of both. The document
+//! says so of its curves: "for every blue point there is an orange point below and left of it".
+
+use crate::fit::{Curve, Point};
+use crate::results::{CurveResult, LinePoint, Ratio};
+use crate::sample::{Points, Resampled, Samples};
+use heaplab_experiment::results::Estimate;
+
+/// Places of a range at which curves are drawn and compared.
+const PLACES: usize = 25;
+/// Every so many of them is in the results.
+const PLACES_APART: usize = 6;
+/// A share of resamplings from which something is said to hold.
+const CERTAIN: f64 = 0.95;
+/// Residuals, as a share of space and of time, beyond which a curve is no description of its points.
+const SPACE_RESIDUAL_MAX: f64 = 0.10;
+const TIME_RESIDUAL_MAX: f64 = 0.05;
+/// The garbage of a collection has to change by this factor over a range for it to show the curve's shape.
+const GARBAGE_RATIO_MIN: f64 = 1.5;
+
+/// A variant's curve, in all resamplings.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    /// The curve and the points that it was fitted to.
+    pub curve: Resampled<Option<Curve>>,
+    points: Vec<Point>,
+    fits: bool,
+}
+
+/// Fits a curve to the cells at `indices`, and says whether it is to be believed.
+pub fn fit(samples: &Samples, indices: &[usize]) -> (Fitted, CurveResult) {
+    let chosen = |points: &Points| -> Vec<Point> { indices.iter().filter_map(|index| points[*index]).collect() };
+    let curve = samples.points.map(|points| Curve::fit(&chosen(points)));
+    let points = chosen(&samples.points.whole);
+    let mut fitted = Fitted { curve, points, fits: false };
+    let reason = fitted.reason_against();
+    fitted.fits = reason.is_none();
+    let result = CurveResult {
+        method: fitted.curve.whole.map(|curve| match curve.method {
+            crate::fit::Method::Halves => "halves",
+            crate::fit::Method::Hyperbola => "hyperbola",
+        }),
+        fits: fitted.fits,
+        reason,
+        residuals: fitted.curve.whole.map_or((0.0, 0.0), |curve| curve.residuals(&fitted.points)),
+        line: if fitted.fits { fitted.line() } else { Vec::new() },
+    };
+    (fitted, result)
+}
+
+impl Fitted {
+    /// Why the curve is not to be believed.
+    fn reason_against(&self) -> Option<String> {
+        let Some(curve) = self.curve.whole else {
+            return Some(match self.points.len() {
+                0..crate::fit::POINTS_MIN => format!("a curve needs {} settings that run", crate::fit::POINTS_MIN),
+                _ => "time or garbage is the same at every setting".into(),
+            });
+        };
+        let is_positive = |of: fn(&Curve) -> f64| {
+            let estimate = self.curve.estimate(|curve| curve.as_ref().map(of));
+            // Without an interval the value has to do.
+            estimate.is_some_and(|estimate| estimate.value > 0.0 && (estimate.low.is_nan() || estimate.low > 0.0))
+        };
+        let (time, space) = curve.residuals(&self.points);
+        let percent = |share: f64| format!("{:.0} %", share * 100.0);
+        if curve.method == crate::fit::Method::Halves {
+            let garbage: Vec<f64> = self.points.iter().filter_map(|point| point.garbage).collect();
+            let ratio = garbage.iter().copied().fold(0.0, f64::max) / garbage.iter().copied().fold(f64::INFINITY, f64::min);
+            if ratio < GARBAGE_RATIO_MIN {
+                return Some(format!(
+                    "the garbage of a collection changes by a factor of {ratio:.2} only over this range: a wider one is needed"
+                ));
+            }
+            if !is_positive(|curve| curve.m) {
+                return Some("space does not grow with the garbage of a collection beyond the noise".into());
+            }
+        }
+        if !is_positive(|curve| curve.k) {
+            return Some("time does not fall as more garbage is left to each collection, beyond the noise".into());
+        }
+        if space > SPACE_RESIDUAL_MAX || time > TIME_RESIDUAL_MAX {
+            return Some(format!("points lie {} of their space and {} of their time off it", percent(space), percent(time)));
+        }
+        if curve.method == crate::fit::Method::Hyperbola && !(is_positive(|curve| curve.a) && is_positive(|curve| curve.c)) {
+            return Some(
+                "the range ends before the curve flattens: its asymptotes cannot be told from none (a wider range, or more blocks)".into(),
+            );
+        }
+        None
+    }
+
+    /// Whether it is to be believed.
+    pub fn fits(&self) -> bool {
+        self.fits
+    }
+
+    /// The range of the curve that was measured: places of its points.
+    fn range(&self, of: fn((f64, f64)) -> f64) -> Option<(f64, f64)> {
+        let curve = self.curve.whole?;
+        let places: Vec<f64> = self.points.iter().filter_map(|point| curve.place(point)).map(of).collect();
+        let least = places.iter().copied().fold(f64::INFINITY, f64::min);
+        let most = places.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        (least < most && least > 0.0).then_some((least, most))
+    }
+
+    fn line(&self) -> Vec<LinePoint> {
+        let Some(range) = self.range(|place| place.0) else { return Vec::new() };
+        let at = |time_s: f64| {
+            let space_bytes = self.curve.estimate(|curve| curve.as_ref()?.space_at(time_s))?;
+            Some(LinePoint { time_s, space_bytes })
+        };
+        // Closer together where the curve is steep: at its fast end.
+        let share = |index: usize| (index as f64 / (2 * PLACES) as f64).powi(2);
+        (0..=2 * PLACES).filter_map(|index| at(range.0 + (range.1 - range.0) * share(index))).collect()
+    }
+
+    /// The settings's place where it would lie on this curve.
+    pub fn place(&self, point: &Point) -> Option<(f64, f64)> {
+        self.curve.whole?.place(point)
+    }
+}
+
+/// `other` over `baseline` at equal time.
+pub fn space_at_equal_time(baseline: &Fitted, other: &Fitted) -> Option<Ratio> {
+    ratio(baseline, other, |place| place.0, Curve::space_at)
+}
+
+/// `other` over `baseline` at equal space.
+pub fn time_at_equal_space(baseline: &Fitted, other: &Fitted) -> Option<Ratio> {
+    ratio(baseline, other, |place| place.1, Curve::time_at)
+}
+
+fn ratio(baseline: &Fitted, other: &Fitted, along: fn((f64, f64)) -> f64, across: fn(&Curve, f64) -> Option<f64>) -> Option<Ratio> {
+    if !baseline.fits || !other.fits {
+        return None;
+    }
+    let (first, second) = (baseline.range(along)?, other.range(along)?);
+    let range = (first.0.max(second.0), first.1.min(second.1));
+    if range.0 >= range.1 {
+        return None;
+    }
+    let both = baseline.curve.paired(&other.curve);
+    let place = |index: usize| range.0 * (range.1 / range.0).powf(index as f64 / (PLACES - 1) as f64);
+    let at = |both: &(Option<Curve>, Option<Curve>), index: usize| {
+        let (first, second) = (across(both.0.as_ref()?, place(index))?, across(both.1.as_ref()?, place(index))?);
+        (first > 0.0 && second > 0.0).then(|| (second / first).ln())
+    };
+    let mean = both.estimate(|both| Some((0..PLACES).map(|index| at(both, index)).sum::<Option<f64>>()? / PLACES as f64))?;
+    let places = (0..PLACES).step_by(PLACES_APART);
+    let each = places.filter_map(|index| Some((place(index), raised(both.estimate(|both| at(both, index))?)))).collect();
+    Some(Ratio { mean: raised(mean), range, at: each })
+}
+
+fn raised(estimate: Estimate) -> Estimate {
+    Estimate { value: estimate.value.exp(), low: estimate.low.exp(), high: estimate.high.exp() }
+}
+
+/// The first of `others` that needs no more of either and less of one than the point at `index`, in nearly all resamplings.
+pub fn dominating(samples: &Samples, index: usize, others: &[usize]) -> Option<usize> {
+    let is_below = |points: &Points, other: usize| match (points[index], points[other]) {
+        (Some(point), Some(other)) => {
+            other.time <= point.time && other.space <= point.space && (other.time < point.time || other.space < point.space)
+        }
+        _ => false,
+    };
+    let below = others.iter().copied().filter(|other| *other != index && is_below(&samples.points.whole, *other));
+    below.into_iter().find(|other| samples.points.share(|points| is_below(points, *other)) >= CERTAIN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::simulated::{Program, experiment};
+
+    #[test]
+    fn ratios_of_two_known_curves() {
+        let first = Program { noise: 0.01, ..Program::EXAMPLE };
+        let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
+        let (plan, blocks) = experiment(&[first, second], 10, 3);
+        let samples = Samples::new(&plan, &blocks);
+        let ((one, _), (two, result)) = (fit(&samples, &(0..10).collect::<Vec<_>>()), fit(&samples, &(10..20).collect::<Vec<_>>()));
+        assert!(one.fits() && two.fits() && result.line.len() > 20, "{result:?}");
+        let ratio = space_at_equal_time(&one, &two).unwrap();
+        assert!(ratio.mean.low < 0.7 && 0.7 < ratio.mean.high && ratio.mean.high < 0.75, "{ratio:?}");
+        let ratio = time_at_equal_space(&one, &two).unwrap();
+        assert!(ratio.mean.high < 1.0, "{ratio:?}");
+        // Every setting that both reach has a better one.
+        let second: Vec<usize> = (10..20).collect();
+        assert!((1..9).all(|index| dominating(&samples, index, &second).is_some()));
+        assert!((10..20).all(|index| dominating(&samples, index, &(0..10).collect::<Vec<_>>()).is_none()));
+    }
+
+    #[test]
+    fn what_is_no_curve_is_not_drawn() {
+        let flat = Program { k: 0.0, noise: 0.01, ..Program::EXAMPLE };
+        let (plan, blocks) = experiment(&[flat], 10, 3);
+        let samples = Samples::new(&plan, &blocks);
+        let (fitted, result) = fit(&samples, &(0..10).collect::<Vec<_>>());
+        assert!(!fitted.fits() && result.line.is_empty());
+        assert!(result.reason.unwrap().starts_with("time does not fall"));
+        let (fitted, _) = fit(&samples, &[0, 1]);
+        assert!(!fitted.fits());
+    }
+}

@@ -1,0 +1,65 @@
+//! Intervals held against programs whose curve is known: of 100 seeds, how often does each interval hold the true value?
+//!
+//! Counts, not chances: seeds are fixed. (Over 1,000 seeds docs/curve.md has what each interval holds.)
+
+use crate::compare::{fit, space_at_equal_time, time_at_equal_space};
+use crate::fit::Curve;
+use crate::sample::Samples;
+use crate::simulated::{Program, experiment};
+use heaplab_experiment::results::Estimate;
+
+/// Seeds of a test; a debug build takes half a second for each. HEAPLAB_CURVE_SEEDS asks for another number.
+fn seeds() -> u64 {
+    std::env::var("HEAPLAB_CURVE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(100)
+}
+
+const FIRST: [usize; 10] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9];
+const SECOND: [usize; 10] = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19];
+
+fn holds(estimate: Option<Estimate>, truth: f64) -> u64 {
+    u64::from(estimate.is_some_and(|estimate| estimate.low <= truth && truth <= estimate.high))
+}
+
+/// In how many of the seeds intervals hold a, b and c.
+fn recovered(program: Program, reps: u32) -> [u64; 3] {
+    let mut counts = [0; 3];
+    for seed in 0..seeds() {
+        let (plan, blocks) = experiment(&[program], reps, seed);
+        let (fitted, result) = fit(&Samples::new(&plan, &blocks), &FIRST);
+        assert!(result.fits, "seed {seed}: {:?}", result.reason);
+        let of = |value: fn(&Curve) -> f64| fitted.curve.estimate(|curve| curve.as_ref().map(value));
+        counts[0] += holds(of(|curve| curve.a), program.a);
+        counts[1] += holds(of(|curve| curve.b), program.k * program.m);
+        counts[2] += holds(of(|curve| curve.c), program.c);
+    }
+    counts
+}
+
+#[test]
+fn known_parameters_are_recovered() {
+    for reps in [10, 15] {
+        let counts = recovered(Program::EXAMPLE, reps);
+        eprintln!("{reps} blocks: a, b, c within their intervals in {counts:?} of {} seeds", seeds());
+        assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{reps} blocks: {counts:?}");
+    }
+}
+
+#[test]
+fn known_ratios_are_recovered() {
+    let first = Program::EXAMPLE;
+    // Everything in it takes 0.7 of the space: so does its curve at any time.
+    let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
+    let time = |program: Program, space: f64| program.k * program.m / (space - program.c) + program.a;
+    let (mut in_space, mut in_time) = (0, 0);
+    for seed in 0..seeds() {
+        let (plan, blocks) = experiment(&[first, second], 10, seed);
+        let samples = Samples::new(&plan, &blocks);
+        let ((one, _), (two, _)) = (fit(&samples, &FIRST), fit(&samples, &SECOND));
+        in_space += holds(space_at_equal_time(&one, &two).map(|ratio| ratio.mean), 0.7);
+        let Some(ratio) = time_at_equal_space(&one, &two) else { continue };
+        let truths = ratio.at.iter().map(|(space, estimate)| holds(Some(*estimate), time(second, *space) / time(first, *space)));
+        in_time += truths.min().unwrap_or(0);
+    }
+    eprintln!("ratios within their intervals: {in_space} in space, {in_time} in time at all places at once, of {} seeds", seeds());
+    assert!(in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90, "{in_space}, {in_time}");
+}

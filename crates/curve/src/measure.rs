@@ -1,0 +1,413 @@
+//! One run of a command in a process of its own beside it: starts it, looks at its memory, waits, and ends what it leaves behind.
+//!
+//! This process is the reaper of everything that the command starts (`PR_SET_CHILD_SUBREAPER`), so that no descendant escapes from
+//! the count or stays behind. Its standard input stays open while whoever asked lives; its end ends the command and all of
+//! its processes.
+//!
+//! The kernel's own peak (`ru_maxrss`) is exact, but a program begins with the peak of the process that started it: where it is not
+//! above this process's own, the largest `VmHWM` that was seen takes its place.
+
+use crate::cell::{Canary, CellReport, CellRequest, Failure, Look, Measure};
+use crate::runtimes::{LINE_BYTES_MAX, Teller};
+use crate::tree::{self, Memory};
+use heaplab_experiment::process::describe;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, WaitOptions, getpid, kill_process, set_child_subreaper, waitpid};
+use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
+use std::collections::VecDeque;
+use std::io::{BufRead, Read, Write};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+/// Looks that are kept of a run.
+const LOOKS_KEPT: usize = 128;
+/// Between two looks for new processes, which read all of `/proc`.
+const SEARCH_INTERVAL: Duration = Duration::from_millis(100);
+/// Children that are about to end when the command ends get so much time.
+const GRACE: Duration = Duration::from_millis(200);
+/// The last lines of standard error that are kept to say why a run failed.
+const LINES_KEPT: usize = 20;
+
+/// Reads a request from standard input, carries it out, and writes the report to standard output.
+///
+/// # Errors
+/// The request cannot be read, or the report not written.
+pub fn serve() -> std::io::Result<()> {
+    let mut line = String::new();
+    std::io::stdin().lock().read_line(&mut line)?;
+    let request: CellRequest = serde_json::from_str(&line)?;
+    let mut out = std::io::stdout().lock();
+    match &request.launch {
+        Some(_) => serde_json::to_writer(&mut out, &run(&request))?,
+        None => serde_json::to_writer(&mut out, &canary(&request))?,
+    }
+    out.flush()
+}
+
+/// The canary on the command's processors.
+fn canary(request: &CellRequest) -> Canary {
+    let _ = pin(&request.cores);
+    let begin = Instant::now();
+    let cpu_ns = match heaplab_replay::cell::canary() {
+        heaplab_replay::CellReport::Canary { ns } => ns,
+        _ => 0,
+    };
+    Canary { cpu_ns, wall_ns: begin.elapsed().as_nanos() as u64 }
+}
+
+/// Stays on these processors; gives back where it was.
+fn pin(cores: &[u32]) -> Option<CpuSet> {
+    let before = sched_getaffinity(None).ok()?;
+    if cores.is_empty() {
+        return Some(before);
+    }
+    let mut set = CpuSet::new();
+    cores.iter().filter(|core| (**core as usize) < CpuSet::MAX_CPU).for_each(|core| set.set(*core as usize));
+    sched_setaffinity(None, &set).ok()?;
+    Some(before)
+}
+
+/// Carries out a run.
+fn run(request: &CellRequest) -> CellReport {
+    let failed = |reason: String| CellReport::Failed(Failure { reason, not_started: true, ..Failure::default() });
+    if let Err(error) = set_child_subreaper(Some(getpid())) {
+        return failed(format!("this process cannot take over orphans: {error}"));
+    }
+    let command = match command(request) {
+        Ok(command) => command,
+        Err(reason) => return failed(reason),
+    };
+    let own_peak = tree::memory(&[std::process::id()]).map_or(0, |memory| memory.peak_bytes);
+    match start(command, request) {
+        Ok((begin, child)) => finish(request, begin, child, own_peak),
+        Err(reason) => failed(reason),
+    }
+}
+
+fn command(request: &CellRequest) -> Result<Command, String> {
+    let launch = request.launch.clone().unwrap_or_default();
+    let Some((program, arguments)) = launch.words.split_first() else { return Err("there is no command".into()) };
+    let mut command = Command::new(program);
+    command.args(arguments).process_group(0).stderr(Stdio::piped());
+    for name in &launch.unset {
+        command.env_remove(name);
+    }
+    command.envs(launch.set.iter().map(|(name, value)| (name, value)));
+    let tells_on_output = request.runtime.is_some_and(|runtime| runtime.tells_on_output());
+    command.stdout(if tells_on_output { Stdio::piped() } else { Stdio::null() });
+    match &request.input {
+        None => command.stdin(Stdio::null()),
+        Some(path) => command.stdin(std::fs::File::open(path).map_err(|error| format!("{}: {error}", path.display()))?),
+    };
+    Ok(command)
+}
+
+/// Starts the command on its processors; this process stays where it is.
+fn start(mut command: Command, request: &CellRequest) -> Result<(Instant, Child), String> {
+    let before = pin(&request.cores);
+    if before.is_none() {
+        return Err(format!("it cannot be put on the processors {:?}", request.cores));
+    }
+    let begin = Instant::now();
+    let child = command.spawn();
+    if let Some(before) = before {
+        // Where this fails, this process looks at memory from the command's processor, which costs precision only.
+        let _ = sched_setaffinity(None, &before);
+    }
+    let child = child.map_err(|error| format!("{} cannot be started: {error}", command.get_program().display()))?;
+    Ok((begin, child))
+}
+
+/// Watches a command until it has ended, and what it left behind.
+fn finish(request: &CellRequest, begin: Instant, mut child: Child, own_peak: u64) -> CellReport {
+    let teller = request.runtime.map(Teller::new);
+    let on_output = request.runtime.is_some_and(|runtime| runtime.tells_on_output());
+    let output = child.stdout.take().map(|stream| listen(stream, teller.clone().filter(|_| on_output)));
+    let errors = child.stderr.take().map(|stream| listen(stream, teller.filter(|_| !on_output)));
+    let (is_over, pid) = (AtomicBool::new(false), child.id());
+    let (status, wall, watched) = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| Watch::new(request, begin, pid).until(&is_over));
+        let status = child.wait();
+        let wall = begin.elapsed();
+        is_over.store(true, Ordering::Relaxed);
+        (status, wall, watcher.join().unwrap_or_default())
+    });
+    let left_behind = end_what_is_left(!watched.timed_out && !watched.is_abandoned);
+    let heard: Vec<Heard> = [output, errors].into_iter().flatten().filter_map(|thread| thread.join().ok()).collect();
+    let tail = heard.last().map(|heard| heard.tail.clone()).unwrap_or_default();
+    let peak_bytes = watched.peak_bytes(own_peak);
+    let failure = match status {
+        _ if watched.timed_out => Some(format!("it did not end within {} s", request.timeout_ms as f64 / 1e3)),
+        Err(error) => Some(format!("its process was lost: {error}")),
+        Ok(status) => {
+            let is_well = status.success() || (request.ignore_failure && status.code().is_some());
+            (!is_well).then(|| said(status, &tail))
+        }
+    };
+    if let Some(reason) = failure {
+        let wall_ns = wall.as_nanos() as u64;
+        return CellReport::Failed(Failure { reason, timed_out: watched.timed_out, not_started: false, wall_ns, peak_bytes });
+    }
+    let mut teller = heard.into_iter().find_map(|heard| heard.teller);
+    if let (Some(teller), Some(folder)) = (&mut teller, &request.logs) {
+        teller.read_logs(folder);
+    }
+    let usage = children_usage();
+    CellReport::Measured(Box::new(Measure {
+        wall_ns: wall.as_nanos() as u64,
+        peak_bytes,
+        peak_anonymous_bytes: watched.peak_anonymous_bytes,
+        mean_anonymous_bytes: watched.mean_anonymous_bytes(),
+        processes: watched.processes,
+        looks: watched.looks,
+        series: watched.series,
+        left_behind,
+        collections: teller.and_then(|teller| teller.collections()),
+        ..usage
+    }))
+}
+
+/// Why it failed: by its status and what it said last. Runtimes give a reason first and where it happened behind it.
+fn said(status: ExitStatus, tail: &VecDeque<String>) -> String {
+    let telling =
+        ["memory", "Memory", "error", "Error", "fatal", "Fatal", "FATAL", "exception", "Exception", "panic", "not found", "cannot"];
+    let line = tail.iter().find(|line| telling.iter().any(|word| line.contains(word))).or(tail.back());
+    describe(status, line.map_or("", String::as_str))
+}
+
+/// What was heard on a stream.
+struct Heard {
+    teller: Option<Teller>,
+    tail: VecDeque<String>,
+}
+
+/// Reads a stream to its end: a runtime's lines are taken in, of the others the last are kept.
+fn listen(mut stream: impl Read + Send + 'static, teller: Option<Teller>) -> JoinHandle<Heard> {
+    std::thread::spawn(move || {
+        let mut heard = Heard { teller, tail: VecDeque::new() };
+        let (mut buffer, mut line) = (vec![0; 1 << 16], Vec::new());
+        // The end of the stream or an error: what was heard stands.
+        while let Ok(read @ 1..) = stream.read(&mut buffer) {
+            for part in buffer[..read].split_inclusive(|byte| *byte == b'\n') {
+                // Of a line that is too long the beginning is kept.
+                line.extend_from_slice(&part[..part.len().min(LINE_BYTES_MAX.saturating_sub(line.len()))]);
+                if part.ends_with(b"\n") {
+                    heard.take(&line);
+                    line.clear();
+                }
+            }
+        }
+        if !line.is_empty() {
+            heard.take(&line);
+        }
+        heard
+    })
+}
+
+impl Heard {
+    fn take(&mut self, line: &[u8]) {
+        let line = String::from_utf8_lossy(line);
+        let line = line.trim();
+        let is_told = self.teller.as_mut().is_some_and(|teller| teller.line(line));
+        if !is_told && !line.is_empty() {
+            if self.tail.len() == LINES_KEPT {
+                self.tail.pop_front();
+            }
+            self.tail.push_back(line.chars().take(300).collect());
+        }
+    }
+}
+
+/// What is seen of a command while it runs.
+#[derive(Debug, Default)]
+struct Watch {
+    timeout: Duration,
+    interval: Duration,
+    begin: Option<Instant>,
+    pids: Vec<u32>,
+    searched: Option<Instant>,
+    timed_out: bool,
+    is_abandoned: bool,
+    looks: u32,
+    processes: u32,
+    seen: Memory,
+    peak_anonymous_bytes: u64,
+    /// Anonymous bytes times nanoseconds, and these nanoseconds.
+    area: (f64, f64),
+    last: Option<(Instant, u64)>,
+    series: Vec<Look>,
+    /// Looks that one entry of the series stands for.
+    looks_an_entry: u32,
+}
+
+impl Watch {
+    fn new(request: &CellRequest, begin: Instant, pid: u32) -> Watch {
+        let (timeout, interval) = (Duration::from_millis(request.timeout_ms), Duration::from_millis(request.interval_ms.max(1)));
+        Watch { timeout, interval, begin: Some(begin), pids: vec![pid], looks_an_entry: 1, ..Watch::default() }
+    }
+
+    /// Looks until the command is over. Ends it when its time is up, or when nobody waits for it any more.
+    fn until(mut self, is_over: &AtomicBool) -> Watch {
+        let input = std::io::stdin();
+        let begin = self.begin.unwrap_or_else(Instant::now);
+        while !is_over.load(Ordering::Relaxed) {
+            self.look(begin);
+            if self.timed_out || self.is_abandoned || begin.elapsed() > self.timeout {
+                self.timed_out = !self.is_abandoned;
+                kill_all();
+            }
+            let pause = Timespec { tv_sec: self.interval.as_secs() as i64, tv_nsec: self.interval.subsec_nanos().into() };
+            if self.is_abandoned {
+                std::thread::sleep(self.interval);
+            } else if poll(&mut [PollFd::new(&input, PollFlags::IN)], Some(&pause)).is_ok_and(|ready| ready > 0) {
+                // Nothing is ever written behind the request: this is its end.
+                self.is_abandoned = true;
+            }
+        }
+        self
+    }
+
+    fn look(&mut self, begin: Instant) {
+        let now = Instant::now();
+        if self.searched.is_none_or(|searched| now - searched >= SEARCH_INTERVAL) {
+            self.pids = tree::descendants(std::process::id());
+            self.searched = Some(now);
+        }
+        let Some(memory) = tree::memory(&self.pids) else { return };
+        self.processes = self.processes.max(self.pids.len() as u32);
+        self.looks += 1;
+        self.seen.peak_bytes = self.seen.peak_bytes.max(memory.peak_bytes);
+        self.seen.resident_bytes = self.seen.resident_bytes.max(memory.resident_bytes);
+        self.peak_anonymous_bytes = self.peak_anonymous_bytes.max(memory.anonymous_bytes);
+        if let Some((before, bytes)) = self.last {
+            let length = (now - before).as_nanos() as f64;
+            self.area.0 += (bytes + memory.anonymous_bytes) as f64 / 2.0 * length;
+            self.area.1 += length;
+        }
+        self.last = Some((now, memory.anonymous_bytes));
+        let ms = (now - begin).as_millis() as u64;
+        self.keep(Look { ms, resident_bytes: memory.resident_bytes, anonymous_bytes: memory.anonymous_bytes });
+    }
+
+    /// Keeps a look; where there are too many, two become one, with the larger bytes of both.
+    fn keep(&mut self, look: Look) {
+        let larger = |a: Look, b: Look| Look {
+            ms: a.ms,
+            resident_bytes: a.resident_bytes.max(b.resident_bytes),
+            anonymous_bytes: a.anonymous_bytes.max(b.anonymous_bytes),
+        };
+        match self.series.last_mut() {
+            Some(last) if !(self.looks - 1).is_multiple_of(self.looks_an_entry) => *last = larger(*last, look),
+            _ => self.series.push(look),
+        }
+        if self.series.len() == LOOKS_KEPT {
+            self.series = self.series.chunks(2).map(|pair| larger(pair[0], pair[pair.len() - 1])).collect();
+            self.looks_an_entry *= 2;
+        }
+    }
+
+    fn mean_anonymous_bytes(&self) -> u64 {
+        match self.area {
+            (_, 0.0) => self.peak_anonymous_bytes,
+            (area, length) => (area / length) as u64,
+        }
+    }
+
+    /// The kernel's peak where the command's own is known, and what was seen.
+    fn peak_bytes(&self, own_peak: u64) -> u64 {
+        let kernels = children_peak();
+        let kernels = if kernels > own_peak { kernels } else { 0 };
+        self.seen.peak_bytes.max(self.seen.resident_bytes).max(kernels)
+    }
+}
+
+/// Ends every descendant, as far as it can be seen now.
+fn kill_all() {
+    for pid in tree::descendants(std::process::id()) {
+        if let Some(pid) = Pid::from_raw(pid as i32) {
+            // It may have ended by itself in this moment.
+            let _ = kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
+/// Waits for what the command left behind, and ends what does not end by itself; gives their names.
+fn end_what_is_left(with_grace: bool) -> Vec<String> {
+    let end = Instant::now() + if with_grace { GRACE } else { Duration::ZERO };
+    let mut names: Vec<String> = Vec::new();
+    loop {
+        while let Ok(Some(_)) = waitpid(None, WaitOptions::NOHANG) {}
+        let left = tree::descendants(std::process::id());
+        if left.is_empty() {
+            return names;
+        }
+        if Instant::now() >= end {
+            for name in left.iter().map(|pid| tree::name(*pid)).filter(|_| with_grace) {
+                if !names.contains(&name) {
+                    names.push(name);
+                }
+            }
+            kill_all();
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn usage() -> libc::rusage {
+    // SAFETY: a rusage is plain integers, it lives through the call, and RUSAGE_CHILDREN is a valid first argument.
+    unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut usage);
+        usage
+    }
+}
+
+/// The largest resident set of any process that was waited for.
+fn children_peak() -> u64 {
+    usage().ru_maxrss as u64 * 1024
+}
+
+/// What all processes that were waited for took together.
+fn children_usage() -> Measure {
+    let usage = usage();
+    let ns = |time: libc::timeval| time.tv_sec as u64 * 1_000_000_000 + time.tv_usec as u64 * 1_000;
+    Measure {
+        user_ns: ns(usage.ru_utime),
+        system_ns: ns(usage.ru_stime),
+        major_faults: usage.ru_majflt as u64,
+        minor_faults: usage.ru_minflt as u64,
+        voluntary_switches: usage.ru_nvcsw as u64,
+        involuntary_switches: usage.ru_nivcsw as u64,
+        ..Measure::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_series_is_thinned_and_keeps_its_peak() {
+        let mut watch = Watch { looks_an_entry: 1, ..Watch::default() };
+        for ms in 0..10_000 {
+            watch.looks += 1;
+            let bytes = if ms == 7_777 { 1_000_000 } else { ms };
+            watch.keep(Look { ms, resident_bytes: bytes, anonymous_bytes: bytes });
+        }
+        assert!(watch.series.len() < LOOKS_KEPT && watch.series.len() >= LOOKS_KEPT / 2, "{}", watch.series.len());
+        assert_eq!(watch.series.iter().map(|look| look.resident_bytes).max(), Some(1_000_000));
+        assert!(watch.series.windows(2).all(|pair| pair[0].ms < pair[1].ms) && watch.series[0].ms == 0);
+    }
+
+    #[test]
+    fn what_a_program_says_is_bounded() {
+        let text = format!("{}\nmajor_collections: 3\nlast", "x".repeat(1 << 20));
+        let heard = listen(std::io::Cursor::new(text), Some(Teller::new(crate::runtimes::Runtime::Ocaml))).join().unwrap();
+        assert_eq!(heard.teller.unwrap().collections().unwrap().cycles, 3);
+        assert_eq!(heard.tail.back().map(String::as_str), Some("last"));
+        assert!(heard.tail.iter().all(|line| line.len() <= 300));
+    }
+}

@@ -1,0 +1,311 @@
+//! What is to be run: variants (each has a curve), settings of the varied value, and blocks of all of them in random order.
+//!
+//! How a variant of `--compare` enters the command is one rule, read from its own shape and from the varied variable:
+//! 1. The command has `{compare}` in a word: the variant's text stands there.
+//! 2. The variant is `NAME=VALUE` with a NAME of two capitals or more: an environment variable of its own.
+//! 3. The varied variable takes parts between commas (`OCAMLRUNPARAM`, `GODEBUG`, `MALLOC_CONF`): it is one more part.
+//! 4. The varied variable takes arguments (`*_OPTIONS`, `*OPTS`, `*FLAGS`, `GHCRTS`): it is one more argument.
+//!
+//! Everything else is refused: nobody could say what was compared.
+
+use crate::launch::Launch;
+use crate::runtimes::Runtime;
+use crate::vary::{Target, Vary};
+use heaplab_experiment::statistics::Random;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// Most variants of one comparison.
+pub const VARIANTS_MAX: usize = 20;
+/// The place of a variant's text in the command.
+pub const COMPARE_PLACE: &str = "{compare}";
+
+/// One command with what is particular to it: it has a curve of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variant {
+    /// How it is called: the text that the user gave.
+    pub name: String,
+    /// The command's words.
+    pub words: Vec<String>,
+    /// Environment variables of its own.
+    pub environment: Vec<(String, String)>,
+    /// What is added to the varied variable's value.
+    pub addition: Option<String>,
+}
+
+/// What a comparison cannot be made of.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CompareError {
+    /// No rule says where a variant goes.
+    #[error(
+        "{variant}: nothing says where this goes: {target} takes one value. Write NAME=VALUE for an environment variable, or put \
+         {{compare}} into the command where it belongs"
+    )]
+    NoPlace {
+        /// The variant.
+        variant: String,
+        /// The varied variable or word.
+        target: String,
+    },
+    /// Twice the same.
+    #[error("{0} is named twice: every variant has a curve of its own")]
+    Twice(String),
+    /// Fewer than two, or too many.
+    #[error("{0} variants: a comparison has from 2 to {VARIANTS_MAX}")]
+    Count(usize),
+}
+
+/// How parts of a variable's value are joined.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Join {
+    /// `a=0,o=80`
+    Comma,
+    /// `-Xmx64m -XX:+UseSerialGC`
+    Space,
+    /// The variable holds one value.
+    Single,
+}
+
+impl Join {
+    /// Of a variable, by its name.
+    pub fn of(name: &str) -> Join {
+        match name {
+            "OCAMLRUNPARAM" | "CAMLRUNPARAM" | "GODEBUG" => Join::Comma,
+            _ if name.ends_with("MALLOC_CONF") => Join::Comma,
+            _ if ["_OPTIONS", "OPTS", "FLAGS", "RUBYOPT", "GHCRTS"].iter().any(|end| name.ends_with(end)) => Join::Space,
+            _ => Join::Single,
+        }
+    }
+
+    /// What stands between two parts.
+    pub fn separator(self) -> Option<char> {
+        match self {
+            Join::Comma => Some(','),
+            Join::Space => Some(' '),
+            Join::Single => None,
+        }
+    }
+}
+
+/// The variants of one command.
+///
+/// # Errors
+/// A variant that no rule gives a place, or that is named twice.
+pub fn variants(words: &[String], vary: &Vary, texts: &[String]) -> Result<Vec<Variant>, CompareError> {
+    if texts.is_empty() {
+        return Ok(vec![Variant { words: words.to_vec(), ..Variant::default() }]);
+    }
+    if !(2..=VARIANTS_MAX).contains(&texts.len()) {
+        return Err(CompareError::Count(texts.len()));
+    }
+    let has_place = words.iter().any(|word| word.contains(COMPARE_PLACE));
+    let mut variants: Vec<Variant> = Vec::new();
+    for text in texts {
+        let name = if text.is_empty() { String::from("(as it is)") } else { text.clone() };
+        if variants.iter().any(|known| known.name == name) {
+            return Err(CompareError::Twice(name));
+        }
+        let mut variant = Variant { name, words: words.to_vec(), ..Variant::default() };
+        match own_variable(text) {
+            _ if has_place => variant.words.iter_mut().for_each(|word| *word = word.replace(COMPARE_PLACE, text)),
+            _ if text.is_empty() => {}
+            Some((name, value)) => variant.environment.push((name.into(), value.into())),
+            None => variant.addition = Some(added(words, vary, text)?),
+        }
+        variants.push(variant);
+    }
+    Ok(variants)
+}
+
+/// `NAME=VALUE` where NAME is in capitals, two letters or more: `a=0` and `O=500` are OCaml's parameters.
+fn own_variable(text: &str) -> Option<(&str, &str)> {
+    let (name, value) = text.split_once('=')?;
+    let is_name = name.len() >= 2
+        && name.starts_with(|letter: char| letter == '_' || letter.is_ascii_uppercase())
+        && name.bytes().all(|byte| byte == b'_' || byte.is_ascii_uppercase() || byte.is_ascii_digit());
+    is_name.then_some((name, value))
+}
+
+fn added(words: &[String], vary: &Vary, text: &str) -> Result<String, CompareError> {
+    let target = match &vary.target {
+        Target::Name(name) if place_of(words, name).is_none() && Join::of(name) != Join::Single => return Ok(text.into()),
+        Target::Name(name) => name.clone(),
+        Target::Word(index) => words.get(*index).cloned().unwrap_or_default(),
+    };
+    Err(CompareError::NoPlace { variant: text.into(), target })
+}
+
+/// The word of the command that has `{NAME}` in it.
+pub fn place_of(words: &[String], name: &str) -> Option<usize> {
+    let place = format!("{{{name}}}");
+    words.iter().position(|word| word.contains(&place))
+}
+
+/// Which time is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TimeMeasure {
+    /// What a clock on the wall shows.
+    #[default]
+    Wall,
+    /// User and system time of all processes.
+    Cpu,
+}
+
+/// Which space is meant.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SpaceMeasure {
+    /// The largest resident set.
+    #[default]
+    Peak,
+    /// The most anonymous memory.
+    Anonymous,
+    /// The mean of anonymous memory over the run.
+    Mean,
+}
+
+/// How to measure.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Settings {
+    /// Blocks.
+    pub reps: u32,
+    /// Runs of each cell before the first block, not measured.
+    pub warmup: u32,
+    /// Of the order of cells and of resampling.
+    pub seed: u64,
+    /// Share of intervals that hold the true value.
+    pub confidence: f64,
+    /// Which time.
+    pub time: TimeMeasure,
+    /// Which space.
+    pub space: SpaceMeasure,
+    /// Measure each variant without the varied value, too.
+    pub default: bool,
+    /// Milliseconds after which a run is ended.
+    pub timeout_ms: u64,
+    /// Milliseconds between two looks at memory.
+    pub interval_ms: u64,
+    /// Processors that the command may run on; empty: all.
+    pub cores: Vec<u32>,
+    /// A run that ends with a status other than 0 counts all the same.
+    pub ignore_failure: bool,
+    /// Through a shell.
+    pub shell: bool,
+}
+
+/// One run: a variant with one of the settings, or without any (`None`, the default).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct CellId {
+    /// Index of the variant.
+    pub variant: usize,
+    /// Index of the value.
+    pub setting: Option<usize>,
+}
+
+/// An experiment.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    /// What is varied.
+    pub vary: Vary,
+    /// Whose curves.
+    pub variants: Vec<Variant>,
+    /// How.
+    pub settings: Settings,
+    /// The runtime that is asked for its collections.
+    pub runtime: Option<Runtime>,
+    /// This machine's part: blocks whose number modulo `.1` is `.0`.
+    pub shard: (u32, u32),
+    /// Where block files are kept.
+    pub results: Option<PathBuf>,
+    /// Identifies the programs that run.
+    pub code_version: String,
+}
+
+impl Plan {
+    /// What results must agree on to be of one experiment: everything but the number of blocks and who runs them.
+    pub fn identity(&self) -> String {
+        let settings = Settings { reps: 0, warmup: 0, ..self.settings.clone() };
+        let parts = (&self.vary, &self.variants, settings, &self.code_version);
+        format!("{:016x}", xxh3_64(&serde_json::to_vec(&parts).unwrap_or_default()))
+    }
+
+    /// All cells: each variant's settings in order, then its default where it has one.
+    pub fn cells(&self) -> Vec<CellId> {
+        let mut cells = Vec::new();
+        for variant in 0..self.variants.len() {
+            cells.extend((0..self.vary.values.len()).map(|setting| CellId { variant, setting: Some(setting) }));
+            if self.settings.default && Launch::of(self, CellId { variant, setting: None }).is_some() {
+                cells.push(CellId { variant, setting: None });
+            }
+        }
+        cells
+    }
+
+    /// The cells of a block in their order.
+    pub fn order(&self, block: u32) -> Vec<CellId> {
+        let mut cells = self.cells();
+        Random(self.settings.seed ^ (u64::from(block) << 32)).shuffle(&mut cells);
+        cells
+    }
+
+    /// The blocks of this machine's part.
+    pub fn blocks(&self) -> impl Iterator<Item = u32> + '_ {
+        let (part, parts) = self.shard;
+        (0..self.settings.reps).filter(move |block| block % parts.max(1) == part)
+    }
+
+    /// How a cell is called: `a=2 o=80`.
+    pub fn label(&self, cell: CellId) -> String {
+        let setting = self.setting_label(cell);
+        match self.variants.get(cell.variant).map(|variant| variant.name.as_str()) {
+            None | Some("") => setting,
+            Some(name) => format!("{name} {setting}"),
+        }
+    }
+
+    /// How its setting is called: `o=80`, `default`.
+    pub fn setting_label(&self, cell: CellId) -> String {
+        match cell.setting.and_then(|index| self.vary.values.get(index)) {
+            Some(value) => self.vary.label(value),
+            None => "default".into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn words(line: &str) -> Vec<String> {
+        line.split(' ').map(String::from).collect()
+    }
+
+    fn of(line: &str, vary: &str, compare: &[&str]) -> Result<Vec<Variant>, CompareError> {
+        let texts: Vec<String> = compare.iter().map(|text| String::from(*text)).collect();
+        variants(&words(line), &Vary::of_variable(vary).unwrap(), &texts)
+    }
+
+    #[test]
+    fn a_variant_goes_where_its_rule_says() {
+        let ocaml = of("./bench 50000", "OCAMLRUNPARAM=o={20..320x10}", &["a=0", "a=2"]).unwrap();
+        assert_eq!(ocaml[1].addition.as_deref(), Some("a=2"));
+        let java = of("java -jar a.jar", "JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m", &["-XX:+UseSerialGC", "-XX:+UseParallelGC"]).unwrap();
+        assert_eq!(java[0].addition.as_deref(), Some("-XX:+UseSerialGC"));
+        let go = of("./server", "GOGC=25..800x8", &["GOMAXPROCS=1", ""]).unwrap();
+        assert_eq!(go[0].environment, [(String::from("GOMAXPROCS"), String::from("1"))]);
+        assert_eq!((go[1].name.as_str(), go[1].environment.len()), ("(as it is)", 0));
+        let builds = of("{compare}/bench", "GOGC=25..800x8", &["old", "new"]).unwrap();
+        assert_eq!(builds[1].words, ["new/bench"]);
+    }
+
+    #[test]
+    fn what_has_no_place_is_refused() {
+        let said = |compare: &[&str]| of("./server", "GOGC=25..800x8", compare).unwrap_err().to_string();
+        assert!(said(&["a=0", "a=2"]).starts_with("a=0: nothing says where this goes: GOGC takes one value"));
+        assert_eq!(said(&["AB=1", "AB=1"]), "AB=1 is named twice: every variant has a curve of its own");
+        assert!(said(&["AB=1"]).starts_with("1 variants"));
+        assert!(of("./b {o}", "o=1..5x3", &["a=0", "a=2"]).is_err(), "a placeholder takes one value");
+    }
+}

@@ -1,0 +1,185 @@
+//! What an experiment found, as `--json` writes it and the picture draws it. Curves are here as lines inside of the range that was
+//! measured, never as three parameters.
+
+use heaplab_experiment::results::{Estimate, Machine};
+use serde::Serialize;
+
+/// The version of this shape.
+pub const VERSION: u32 = 1;
+
+/// Everything that was found.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Results {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The command, as a line.
+    pub command: String,
+    /// The range, as it was given.
+    pub vary: String,
+    /// How to measure.
+    pub settings: crate::plan::Settings,
+    /// The runtime that told its collections, and how it was asked.
+    pub runtime: Option<RuntimeTold>,
+    /// Where.
+    pub machine: Machine,
+    /// Blocks with at least one cell.
+    pub blocks: u32,
+    /// Variants, in the order given; the first is what the others are compared with.
+    pub variants: Vec<VariantResult>,
+    /// Variants against the first.
+    pub comparisons: Vec<Comparison>,
+    /// What was asked for a budget.
+    pub budget: Option<BudgetAnswer>,
+    /// Sentences.
+    pub verdict: Vec<String>,
+    /// What limits them.
+    pub cautions: Vec<String>,
+    /// Why the experiment ended before its last block.
+    pub ended: Option<String>,
+}
+
+/// A runtime that was asked.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct RuntimeTold {
+    /// Its name.
+    pub name: String,
+    /// How it was asked.
+    pub question: String,
+    /// Whether it answered in every run.
+    pub answered: bool,
+}
+
+/// One variant: its points and its curve.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct VariantResult {
+    /// Its name; empty where there is one.
+    pub name: String,
+    /// Its settings in order; the default last.
+    pub points: Vec<PointResult>,
+    /// Its curve.
+    pub curve: CurveResult,
+    /// Whether the varied value has an effect, as far as was seen.
+    pub effect: bool,
+}
+
+/// One setting of a variant.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct PointResult {
+    /// How it is called: `o=80`, `default`.
+    pub setting: String,
+    /// The value; `None`: the default.
+    pub value: Option<String>,
+    /// Runs that ended well.
+    pub runs: u32,
+    /// Seconds, of the time that was chosen.
+    pub time_s: Option<Estimate>,
+    /// Bytes, of the space that was chosen.
+    pub space_bytes: Option<Estimate>,
+    /// The largest space of any run.
+    pub space_bytes_max: f64,
+    /// Medians of everything else.
+    pub medians: Medians,
+    /// Runs that failed.
+    pub failures: u32,
+    /// How the last of them failed.
+    pub failure: Option<String>,
+    /// A point that needs less space and less time.
+    pub dominated_by: Option<String>,
+    /// Of the default: the setting whose place on the curve it has.
+    pub like: Option<String>,
+}
+
+impl PointResult {
+    /// Whether it is the default.
+    pub fn is_default(&self) -> bool {
+        self.value.is_none()
+    }
+}
+
+/// Medians over a setting's runs.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Medians {
+    /// Seconds on the wall.
+    pub wall_s: f64,
+    /// Seconds of user time.
+    pub user_s: f64,
+    /// Seconds of system time.
+    pub system_s: f64,
+    /// Largest resident set.
+    pub peak_bytes: f64,
+    /// Most anonymous memory.
+    pub peak_anonymous_bytes: f64,
+    /// Mean of anonymous memory.
+    pub mean_anonymous_bytes: f64,
+    /// Major faults.
+    pub major_faults: f64,
+    /// Switches because it waited, and because of others.
+    pub context_switches: (f64, f64),
+    /// Processes at once.
+    pub processes: f64,
+    /// Collections, where the runtime tells.
+    pub cycles: Option<f64>,
+    /// Bytes of garbage a collection.
+    pub garbage_bytes: Option<f64>,
+}
+
+/// A variant's curve.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CurveResult {
+    /// `halves` (garbage of a collection known), `hyperbola`, or none.
+    pub method: Option<&'static str>,
+    /// Whether it is to be believed; else only points are.
+    pub fits: bool,
+    /// Why not.
+    pub reason: Option<String>,
+    /// How far points lie from it, as shares of their time and space.
+    pub residuals: (f64, f64),
+    /// The curve over the times that were measured.
+    pub line: Vec<LinePoint>,
+}
+
+/// A place on a curve.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct LinePoint {
+    /// Seconds.
+    pub time_s: f64,
+    /// Bytes.
+    pub space_bytes: Estimate,
+}
+
+/// A variant against the first one.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Comparison {
+    /// The variant.
+    pub variant: String,
+    /// What it is compared with.
+    pub baseline: String,
+    /// Its space over the baseline's at equal time.
+    pub space_at_equal_time: Option<Ratio>,
+    /// Its time over the baseline's at equal space.
+    pub time_at_equal_space: Option<Ratio>,
+    /// Points of the baseline that have a point of it below and left of them, and how many there are.
+    pub baseline_dominated: (u32, u32),
+    /// Points of it that have one of the baseline's so.
+    pub dominated: (u32, u32),
+}
+
+/// A ratio over a range that both reach.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Ratio {
+    /// The geometric mean over the range.
+    pub mean: Estimate,
+    /// The range: seconds or bytes.
+    pub range: (f64, f64),
+    /// At places of the range, ends included.
+    pub at: Vec<(f64, Estimate)>,
+}
+
+/// What to take for a budget.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct BudgetAnswer {
+    /// The budget as it was given.
+    pub budget: String,
+    /// Variant and setting; `None`: nothing suits.
+    pub setting: Option<String>,
+}

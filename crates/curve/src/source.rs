@@ -1,0 +1,212 @@
+//! Where measurements come from: a command in a process of its own, or anything else that fulfils [`CellSource`] (tests have programs
+//! whose space and time are known exactly).
+
+use crate::cell::{Canary, CellReport, CellRequest};
+use crate::launch::Launch;
+use crate::plan::{COMPARE_PLACE, CellId, Plan};
+use crate::vary::Target;
+use std::io::{Read, Write};
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// Carries out the cells of a plan.
+pub trait CellSource {
+    /// Runs one cell.
+    ///
+    /// # Errors
+    /// [`Stopped`]: no further cell can or shall be run.
+    fn run(&self, plan: &Plan, cell: CellId) -> Result<CellReport, Stopped>;
+
+    /// Runs the canary.
+    ///
+    /// # Errors
+    /// As [`CellSource::run`].
+    fn canary(&self, plan: &Plan) -> Result<Canary, Stopped>;
+}
+
+/// Why no further cell is run.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Stopped {
+    /// Somebody asked for the end.
+    #[error("interrupted")]
+    Interrupted,
+    /// Something that no other cell changes: a program that is not there, a hook that failed.
+    #[error("{0}")]
+    Impossible(String),
+}
+
+/// Commands that a shell runs around the measured one.
+#[derive(Clone, Debug, Default)]
+pub struct Hooks {
+    /// Once for each variant, before everything.
+    pub setup: Option<String>,
+    /// Before each run.
+    pub prepare: Option<String>,
+    /// After each run.
+    pub conclude: Option<String>,
+    /// Once for each variant, after everything.
+    pub cleanup: Option<String>,
+}
+
+/// Runs each cell as a process that is measured by another one (see [`crate::measure`]).
+#[derive(Debug)]
+pub struct Commands<'a> {
+    /// The executable that measures, usually this one.
+    pub executable: PathBuf,
+    /// What makes it serve a cell.
+    pub arguments: Vec<String>,
+    /// What runs around cells.
+    pub hooks: Hooks,
+    /// The file on the command's standard input.
+    pub input: Option<PathBuf>,
+    /// Set when everything shall end.
+    pub stop: &'a AtomicBool,
+}
+
+/// A measuring process that was told to end gets so much time to end the command.
+const END_WITHIN: Duration = Duration::from_secs(10);
+/// Longest report of a cell.
+const REPORT_BYTES_MAX: u64 = 16 << 20;
+/// What is kept of the errors of a hook or of the measuring process.
+const ERROR_BYTES_MAX: u64 = 64 << 10;
+
+impl CellSource for Commands<'_> {
+    fn run(&self, plan: &Plan, cell: CellId) -> Result<CellReport, Stopped> {
+        let Some(mut launch) = Launch::of(plan, cell) else {
+            return Err(Stopped::Impossible(format!("{}: there is no such cell", plan.label(cell))));
+        };
+        self.hook("prepare", self.hooks.prepare.as_deref(), plan, cell)?;
+        let logs = tempfile::tempdir().map_err(|error| Stopped::Impossible(format!("no folder for logs can be made: {error}")))?;
+        if let Some(runtime) = plan.runtime {
+            runtime.ask(&mut launch, logs.path());
+        }
+        if plan.settings.shell {
+            launch = launch.through_shell();
+        }
+        let request = CellRequest {
+            launch: Some(launch),
+            input: self.input.clone(),
+            timeout_ms: plan.settings.timeout_ms,
+            interval_ms: plan.settings.interval_ms,
+            cores: plan.settings.cores.clone(),
+            runtime: plan.runtime,
+            logs: Some(logs.path().into()),
+            ignore_failure: plan.settings.ignore_failure,
+        };
+        let report = self.converse(&request)?;
+        self.hook("conclude", self.hooks.conclude.as_deref(), plan, cell)?;
+        match report {
+            CellReport::Failed(failure) if failure.not_started => Err(Stopped::Impossible(failure.reason)),
+            report => Ok(report),
+        }
+    }
+
+    fn canary(&self, plan: &Plan) -> Result<Canary, Stopped> {
+        self.converse(&CellRequest { cores: plan.settings.cores.clone(), ..CellRequest::default() })
+    }
+}
+
+impl Commands<'_> {
+    /// What is run once for each variant before everything.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn set_up(&self, plan: &Plan) -> Result<(), Stopped> {
+        (0..plan.variants.len())
+            .try_for_each(|variant| self.hook("setup", self.hooks.setup.as_deref(), plan, CellId { variant, setting: None }))
+    }
+
+    /// What is run once for each variant after everything.
+    ///
+    /// # Errors
+    /// It fails.
+    pub fn clean_up(&self, plan: &Plan) -> Result<(), Stopped> {
+        (0..plan.variants.len())
+            .try_for_each(|variant| self.hook("cleanup", self.hooks.cleanup.as_deref(), plan, CellId { variant, setting: None }))
+    }
+
+    fn check(&self) -> Result<(), Stopped> {
+        if self.stop.load(Ordering::Relaxed) { Err(Stopped::Interrupted) } else { Ok(()) }
+    }
+
+    /// Asks a measuring process and reads its answer.
+    fn converse<T: serde::de::DeserializeOwned>(&self, request: &CellRequest) -> Result<T, Stopped> {
+        self.check()?;
+        let impossible = |text: String| Stopped::Impossible(text);
+        let mut command = Command::new(&self.executable);
+        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+        let mut child = command.spawn().map_err(|error| impossible(format!("{} cannot be started: {error}", self.executable.display())))?;
+        let mut input = child.stdin.take();
+        let question = serde_json::to_string(request).map_err(|error| impossible(error.to_string()))?;
+        if let Some(input) = &mut input {
+            // A process that died before it read its question is described by its answer.
+            let _ = input.write_all(format!("{question}\n").as_bytes());
+        }
+        let answer = child.stdout.take().map(|stream| std::thread::spawn(move || read_all(stream, REPORT_BYTES_MAX)));
+        let errors = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
+        self.wait(&mut child, || drop(input.take()))?;
+        let text = |thread: Option<std::thread::JoinHandle<String>>| thread.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        let (answer, errors) = (text(answer), text(errors));
+        serde_json::from_str(&answer)
+            .map_err(|error| impossible(format!("the measuring process gave no report ({error}): {}", errors.trim())))
+    }
+
+    /// Waits for a child; where everything shall end, tells it so, and ends it where that does not help.
+    fn wait(&self, child: &mut Child, tell: impl FnOnce()) -> Result<std::process::ExitStatus, Stopped> {
+        let mut tell = Some(tell);
+        let mut end: Option<Instant> = None;
+        loop {
+            if let Some(status) = child.try_wait().map_err(|error| Stopped::Impossible(format!("a process was lost: {error}")))? {
+                return self.check().map(|()| status);
+            }
+            if self.stop.load(Ordering::Relaxed) {
+                if let Some(tell) = tell.take() {
+                    tell();
+                }
+                if Instant::now() > *end.get_or_insert_with(|| Instant::now() + END_WITHIN) {
+                    // It may end by itself in this moment; waiting for it is right in both cases.
+                    let _ = child.kill();
+                }
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+
+    fn hook(&self, which: &str, hook: Option<&str>, plan: &Plan, cell: CellId) -> Result<(), Stopped> {
+        let Some(hook) = hook else { return Ok(()) };
+        self.check()?;
+        let variant = plan.variants.get(cell.variant).map_or("", |variant| variant.name.as_str());
+        let mut line = hook.replace(COMPARE_PLACE, variant);
+        if let (Target::Name(name), Some(value)) = (&plan.vary.target, cell.setting.and_then(|index| plan.vary.values.get(index))) {
+            line = line.replace(&format!("{{{name}}}"), &plan.vary.with(value));
+        }
+        let mut command = Command::new("/bin/sh");
+        command.arg("-c").arg(&line).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).process_group(0);
+        let failed = |reason: String| Stopped::Impossible(format!("--{which}: {line}: {reason}"));
+        let mut child = command.spawn().map_err(|error| failed(error.to_string()))?;
+        // A server that a hook starts may keep its standard error for as long as it runs: nobody waits for its end.
+        let errors = child.stderr.take().map(|stream| std::thread::spawn(move || read_all(stream, ERROR_BYTES_MAX)));
+        let pid = child.id();
+        let status = self.wait(&mut child, || {
+            if let Some(group) = rustix::process::Pid::from_raw(pid as i32) {
+                // A group that is gone is no error.
+                let _ = rustix::process::kill_process_group(group, rustix::process::Signal::TERM);
+            }
+        })?;
+        if status.success() {
+            return Ok(());
+        }
+        let said = errors.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        Err(failed(heaplab_experiment::process::describe(status, &said)))
+    }
+}
+
+fn read_all(stream: impl Read, limit: u64) -> String {
+    let mut bytes = Vec::new();
+    // What was read before an error still says something.
+    let _ = stream.take(limit).read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
+}

@@ -1,0 +1,172 @@
+//! From blocks to results: points, curves, comparisons.
+
+use crate::cell::{CellReport, Measure};
+use crate::compare::{self, Fitted};
+use crate::effect;
+use crate::plan::{CellId, Plan};
+use crate::results::{Comparison, Medians, PointResult, Results, RuntimeTold, VERSION, VariantResult};
+use crate::run::{Block, Measured};
+use crate::sample::{Samples, point_of};
+use crate::verdict;
+use heaplab_experiment::run::machine;
+use heaplab_experiment::statistics::median;
+
+/// What the command line knows and the plan does not.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// The command, as a line.
+    pub command: String,
+    /// The range, as it was given.
+    pub vary: String,
+    /// A budget.
+    pub budget: Option<verdict::Budget>,
+}
+
+/// Everything that `measured` says.
+pub fn summarize(plan: &Plan, measured: &Measured, asked: &Asked) -> Results {
+    let samples = Samples::new(plan, &measured.blocks);
+    let fitted: Vec<(Fitted, VariantResult)> =
+        (0..plan.variants.len()).map(|variant| variant_result(plan, measured, &samples, variant)).collect();
+    let (fits, mut variants): (Vec<Fitted>, Vec<VariantResult>) = fitted.into_iter().unzip();
+    mark_dominated(plan, &samples, &mut variants);
+    let comparisons = (1..variants.len()).map(|other| comparison(plan, &samples, &fits, &variants, other)).collect();
+    let mut results = Results {
+        version: VERSION,
+        command: asked.command.clone(),
+        vary: asked.vary.clone(),
+        settings: plan.settings.clone(),
+        runtime: runtime_told(plan, &measured.blocks),
+        machine: machine(),
+        blocks: measured.blocks.len() as u32,
+        variants,
+        comparisons,
+        ended: measured.ended.as_ref().map(ToString::to_string),
+        ..Results::default()
+    };
+    verdict::speak(&mut results, measured, asked);
+    results
+}
+
+/// All measurements of a cell.
+fn measures(blocks: &[Block], cell: CellId) -> Vec<&Measure> {
+    reports(blocks, cell).filter_map(CellReport::measure).collect()
+}
+
+fn reports(blocks: &[Block], cell: CellId) -> impl Iterator<Item = &CellReport> {
+    blocks.iter().flat_map(|block| &block.cells).filter(move |known| known.cell == cell).map(|known| &known.report)
+}
+
+fn variant_result(plan: &Plan, measured: &Measured, samples: &Samples, variant: usize) -> (Fitted, VariantResult) {
+    let own: Vec<CellId> = samples.cells.iter().copied().filter(|cell| cell.variant == variant).collect();
+    let settings: Vec<usize> = own.iter().filter(|cell| cell.setting.is_some()).filter_map(|cell| samples.index(*cell)).collect();
+    let runs: Vec<usize> = settings.iter().copied().filter(|index| samples.points.whole[*index].is_some()).collect();
+    let values: Vec<_> = runs.iter().map(|index| samples.of(samples.cells[*index])).collect();
+    let effect = runs.len() < 2 || effect::is_seen(&values);
+    let (fitted, curve) = compare::fit(samples, &runs);
+    let mut points: Vec<PointResult> = own.iter().map(|cell| point(plan, &measured.blocks, samples, *cell)).collect();
+    if let Some(default) = own.iter().position(|cell| cell.setting.is_none()) {
+        points[default].like = like(plan, samples, own[default], &runs);
+    }
+    (fitted, VariantResult { name: plan.variants[variant].name.clone(), points, curve, effect })
+}
+
+fn point(plan: &Plan, blocks: &[Block], samples: &Samples, cell: CellId) -> PointResult {
+    let measures = measures(blocks, cell);
+    let index = samples.index(cell).unwrap_or_default();
+    let failed = || reports(blocks, cell).filter_map(|report| if let CellReport::Failed(failure) = report { Some(failure) } else { None });
+    PointResult {
+        setting: plan.setting_label(cell),
+        value: cell.setting.and_then(|index| plan.vary.values.get(index)).cloned(),
+        runs: measures.len() as u32,
+        time_s: samples.points.estimate(|points| Some(points[index]?.time)),
+        space_bytes: samples.points.estimate(|points| Some(points[index]?.space)),
+        space_bytes_max: measures.iter().map(|measure| point_of(plan, measure).space).fold(0.0, f64::max),
+        medians: medians(&measures),
+        failures: failed().count() as u32,
+        failure: failed().last().map(|failure| failure.reason.clone()),
+        ..PointResult::default()
+    }
+}
+
+fn medians(measures: &[&Measure]) -> Medians {
+    let of = |value: fn(&Measure) -> f64| median(&measures.iter().map(|measure| value(measure)).collect::<Vec<_>>()).unwrap_or(0.0);
+    let told: Vec<_> = measures.iter().filter_map(|measure| measure.collections).collect();
+    let cycles: Vec<f64> = told.iter().map(|collections| collections.cycles as f64).collect();
+    let garbage: Vec<f64> = told.iter().filter_map(|collections| collections.garbage_a_cycle()).collect();
+    Medians {
+        wall_s: of(|measure| measure.wall_ns as f64 / 1e9),
+        user_s: of(|measure| measure.user_ns as f64 / 1e9),
+        system_s: of(|measure| measure.system_ns as f64 / 1e9),
+        peak_bytes: of(|measure| measure.peak_bytes as f64),
+        peak_anonymous_bytes: of(|measure| measure.peak_anonymous_bytes as f64),
+        mean_anonymous_bytes: of(|measure| measure.mean_anonymous_bytes as f64),
+        major_faults: of(|measure| measure.major_faults as f64),
+        context_switches: (of(|measure| measure.voluntary_switches as f64), of(|measure| measure.involuntary_switches as f64)),
+        processes: of(|measure| f64::from(measure.processes)),
+        cycles: median(&cycles),
+        garbage_bytes: median(&garbage),
+    }
+}
+
+/// The setting whose place the default has: by the garbage of a collection, between two values where they are numbers; else the
+/// nearest point.
+fn like(plan: &Plan, samples: &Samples, default: CellId, runs: &[usize]) -> Option<String> {
+    let points = &samples.points.whole;
+    let own = points[samples.index(default)?]?;
+    let known: Vec<(usize, crate::fit::Point)> =
+        runs.iter().filter_map(|index| Some((samples.cells[*index].setting?, points[*index]?))).collect();
+    let numbers: Option<Vec<(f64, f64)>> =
+        known.iter().map(|(setting, point)| Some((plan.vary.number(*setting)?, point.garbage?))).collect();
+    if let (Some(garbage), Some(numbers)) = (own.garbage, numbers)
+        && let Some(pair) = numbers.windows(2).find(|pair| (pair[0].1 - garbage) * (pair[1].1 - garbage) <= 0.0 && pair[0].1 != pair[1].1)
+    {
+        let share = (garbage / pair[0].1).ln() / (pair[1].1 / pair[0].1).ln();
+        let value = pair[0].0 + (pair[1].0 - pair[0].0) * share;
+        return Some(plan.vary.label(&format!("{value:.0}")));
+    }
+    let far = |point: &crate::fit::Point| (point.time / own.time).ln().abs() + (point.space / own.space).ln().abs();
+    let nearest = known.iter().min_by(|a, b| far(&a.1).total_cmp(&far(&b.1)))?;
+    plan.vary.values.get(nearest.0).map(|value| plan.vary.label(value))
+}
+
+/// For each point the first one, of its own variant or of another, that needs less of both.
+fn mark_dominated(plan: &Plan, samples: &Samples, variants: &mut [VariantResult]) {
+    let all: Vec<usize> = (0..samples.cells.len()).collect();
+    for (index, cell) in samples.cells.iter().enumerate() {
+        let Some(better) = compare::dominating(samples, index, &all) else { continue };
+        let name = plan.label(samples.cells[better]);
+        let setting = plan.setting_label(*cell);
+        if let Some(point) = variants[cell.variant].points.iter_mut().find(|point| point.setting == setting) {
+            point.dominated_by = Some(name);
+        }
+    }
+}
+
+fn comparison(plan: &Plan, samples: &Samples, fits: &[Fitted], variants: &[VariantResult], other: usize) -> Comparison {
+    let points = |variant: usize| -> Vec<usize> {
+        let is_own = |index: &usize| samples.cells[*index].variant == variant && samples.points.whole[*index].is_some();
+        (0..samples.cells.len()).filter(is_own).filter(|index| samples.cells[*index].setting.is_some()).collect()
+    };
+    let (first, second) = (points(0), points(other));
+    let dominated = |points: &[usize], by: &[usize]| {
+        let count = points.iter().filter(|index| compare::dominating(samples, **index, by).is_some()).count();
+        (count as u32, points.len() as u32)
+    };
+    let has_effect = variants[0].effect && variants[other].effect;
+    let ratio = |of: fn(&Fitted, &Fitted) -> Option<crate::results::Ratio>| if has_effect { of(&fits[0], &fits[other]) } else { None };
+    Comparison {
+        variant: plan.variants[other].name.clone(),
+        baseline: plan.variants[0].name.clone(),
+        space_at_equal_time: ratio(compare::space_at_equal_time),
+        time_at_equal_space: ratio(compare::time_at_equal_space),
+        baseline_dominated: dominated(&first, &second),
+        dominated: dominated(&second, &first),
+    }
+}
+
+fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
+    let runtime = plan.runtime?;
+    let mut measures = blocks.iter().flat_map(|block| &block.cells).filter_map(|cell| cell.report.measure());
+    let answered = measures.all(|measure| measure.collections.is_some());
+    Some(RuntimeTold { name: runtime.name().into(), question: runtime.question().into(), answered })
+}

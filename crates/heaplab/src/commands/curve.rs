@@ -1,0 +1,409 @@
+//! `heaplab curve`: space against time for any garbage-collected command.
+
+mod show;
+
+use crate::interrupts;
+use crate::output::{self, Misasked};
+use crate::terminal;
+use anyhow::{Context, Result, bail};
+use heaplab_curve::minimum::{self, MinimumError};
+use heaplab_curve::plan::{Plan, Settings, SpaceMeasure, TimeMeasure, VARIANTS_MAX, Variant, variants};
+use heaplab_curve::results::Results;
+use heaplab_curve::run::{Ended, Measured, Progress, run as run_plan};
+use heaplab_curve::runtimes::Runtime;
+use heaplab_curve::source::{CellSource, Commands, Hooks, Stopped};
+use heaplab_curve::summary::{Asked, summarize};
+use heaplab_curve::vary::Vary;
+use heaplab_curve::verdict::Budget;
+use heaplab_curve::{measure, page, svg, table};
+use heaplab_experiment::process;
+use indicatif::{ProgressBar, ProgressStyle};
+use std::io::IsTerminal;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `heaplab curve`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = "Examples:
+  # OCaml's next-fit against its best-fit
+  heaplab curve --vary OCAMLRUNPARAM=o={20..320x10} --compare a=0,a=2 -- ./bench 50000
+  heaplab curve --vary GOGC=25..800x8 --budget 300MB -- ./server-bench
+  heaplab curve --vary 'JAVA_TOOL_OPTIONS=-Xmx{64..1024x8}m' --compare=-XX:+UseSerialGC,-XX:+UseParallelGC -- java -jar app.jar
+  heaplab curve --vary 'NODE_OPTIONS=--max-semi-space-size={1,2,4,8,16,32}' -- node app.js
+  # a range in the command itself
+  heaplab curve -- java '-Xmx{64..1024x8}m' -jar app.jar
+  # two commits
+  heaplab curve --vary GOGC=25..800x8 --compare v1,v2 --setup 'git worktree add -f {compare} {compare} && cd {compare} && go build' -- './{compare}/app'
+  # two binaries
+  heaplab curve --vary GOGC=25..800x8 --compare-command './app.new 10' -- ./app 10
+  # the least heap that it runs in
+  heaplab curve --min-heap --vary 'JAVA_TOOL_OPTIONS=-Xmx{8..1024x2}m' -- java -jar app.jar
+
+A range stands in braces with any text around it; where it is a variable's whole value it needs none.
+Quote it where your shell has a use for braces.
+  20..320x10   10 values from 20 to 320, each larger than the one before by the same factor; of whole numbers, rounded
+  20..320+20   every 20
+  1,2,4,8   these
+
+NAME=RANGE is an environment variable; where the command has {NAME} in a word, the value stands there.
+
+Each variant of --compare has a curve of its own. It goes where the first of these says:
+  1.  the command has {compare} in a word: there
+  2.  it is NAME=VALUE with a NAME of two capitals or more: an environment variable
+  3.  the varied variable has its parts between commas (OCAMLRUNPARAM, GODEBUG, MALLOC_CONF): one more part
+  4.  the varied variable holds arguments (*_OPTIONS, *OPTS, *FLAGS, GHCRTS): one more argument
+An empty variant leaves the command as it is (--compare ,a=2).
+
+Settings are run in blocks, each a fresh process, all of them in random order; each variant also without the
+varied value (its default). docs/curve.md says what is measured and what figures mean.
+
+Exit status: 0 measured; 1 nothing could be measured, or a file not written; 2 asked wrongly; 128 + N where signal N ended it, after showing what was measured. A
+setting that fails is a result.")]
+pub struct Args {
+    /// What is varied: NAME=RANGE or NAME=text{RANGE}text; without it, the one range in the command's words
+    #[arg(long, value_name = "NAME=RANGE")]
+    vary: Option<String>,
+    /// Variants, between commas; given more than once, each is one variant
+    #[arg(long, value_name = "A,B", allow_hyphen_values = true)]
+    compare: Vec<String>,
+    /// Another command as a variant (quoted as for a shell); may be given more than once
+    #[arg(long, value_name = "COMMAND", conflicts_with = "compare")]
+    compare_command: Vec<String>,
+    /// Blocks: runs of each setting. Intervals of fewer than 6 are rough
+    #[arg(short, long, value_name = "N", default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    reps: u32,
+    /// Runs of each setting before the first block, which do not count
+    #[arg(short, long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(0..=1_000))]
+    warmup: u32,
+    /// The time: wall, or cpu (user and system), which other processes do not lengthen
+    #[arg(long, value_name = "WHICH", default_value = "wall", value_parser = time)]
+    time: TimeMeasure,
+    /// The space: peak (resident), anonymous (its peak), mean (of anonymous memory over the run)
+    #[arg(long, value_name = "WHICH", default_value = "peak", value_parser = space)]
+    space: SpaceMeasure,
+    /// Say what to take for so much space or time: 300MB, 1.5GiB, 12s
+    #[arg(long, value_name = "BUDGET", value_parser = Budget::parse)]
+    budget: Option<Budget>,
+    /// Find the least setting that runs, by bisection between the range's ends, instead of a curve
+    #[arg(long, conflicts_with_all = ["budget", "results", "csv", "html", "svg", "parquet"])]
+    min_heap: bool,
+    /// Do not measure variants without the varied value
+    #[arg(long)]
+    no_default: bool,
+    /// Run by a shell, once for each variant before everything
+    #[arg(long, value_name = "COMMAND")]
+    setup: Option<String>,
+    /// Run by a shell before each run
+    #[arg(short, long, value_name = "COMMAND")]
+    prepare: Option<String>,
+    /// Run by a shell after each run
+    #[arg(long, value_name = "COMMAND")]
+    conclude: Option<String>,
+    /// Run by a shell, once for each variant after everything
+    #[arg(short, long, value_name = "COMMAND")]
+    cleanup: Option<String>,
+    /// Run the command by a shell: its words are joined by spaces
+    #[arg(short = 'S', long)]
+    shell: bool,
+    /// The file on the command's standard input [default: nothing]
+    #[arg(long, value_name = "FILE")]
+    input: Option<PathBuf>,
+    /// Seconds after which a run is ended and counts as failed
+    #[arg(long, value_name = "SECONDS", default_value_t = 600.0, value_parser = timeout)]
+    timeout: f64,
+    /// A run that ends with a status other than 0 counts all the same
+    #[arg(short, long)]
+    ignore_failure: bool,
+    /// Processors that the command runs on: numbers (0,2-3) or all [default: the last one]
+    #[arg(long, value_name = "LIST", value_parser = cores)]
+    cores: Option<Cores>,
+    /// Milliseconds between two looks at memory
+    #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=60_000))]
+    interval: u64,
+    /// Keep blocks here, one file each, and results.json and runs.parquet; what was measured is not run again
+    #[arg(long, value_name = "DIR")]
+    results: Option<PathBuf>,
+    /// Run only blocks I, I + N, I + 2 N, ... (with --results)
+    #[arg(long, value_name = "I/N", value_parser = super::replay::shard, requires = "results")]
+    shard: Option<(u32, u32)>,
+    /// Seed of the order and of resampling
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    seed: u64,
+    /// Write the results as JSON (docs/curve.md)
+    #[arg(long)]
+    json: bool,
+    /// Write every run as a row
+    #[arg(long, value_name = "FILE")]
+    csv: Option<PathBuf>,
+    /// The same as Parquet
+    #[arg(long, value_name = "FILE")]
+    parquet: Option<PathBuf>,
+    /// Write the picture
+    #[arg(long, value_name = "FILE")]
+    svg: Option<PathBuf>,
+    /// Write a page with picture, verdict and points
+    #[arg(long, value_name = "FILE")]
+    html: Option<PathBuf>,
+    /// Serve one run: its request as JSON on standard input, its report on standard output
+    #[arg(long, hide = true)]
+    cell: bool,
+    /// The command and its arguments
+    #[arg(last = true, value_name = "COMMAND", required_unless_present = "cell")]
+    command: Vec<String>,
+}
+
+/// Processors; none: all.
+#[derive(Clone, Debug)]
+struct Cores(Vec<u32>);
+
+fn time(text: &str) -> Result<TimeMeasure, String> {
+    match text {
+        "wall" => Ok(TimeMeasure::Wall),
+        "cpu" => Ok(TimeMeasure::Cpu),
+        _ => Err("wall or cpu".into()),
+    }
+}
+
+fn space(text: &str) -> Result<SpaceMeasure, String> {
+    match text {
+        "peak" => Ok(SpaceMeasure::Peak),
+        "anonymous" => Ok(SpaceMeasure::Anonymous),
+        "mean" => Ok(SpaceMeasure::Mean),
+        _ => Err("peak, anonymous or mean".into()),
+    }
+}
+
+fn timeout(text: &str) -> Result<f64, String> {
+    text.parse().ok().filter(|seconds| (0.001..=31_536_000.0).contains(seconds)).ok_or_else(|| "seconds from 0.001 to 31536000".into())
+}
+
+fn cores(text: &str) -> Result<Cores, String> {
+    if text == "all" {
+        return Ok(Cores(Vec::new()));
+    }
+    let mut cores = Vec::new();
+    for part in text.split(',') {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        match (first.parse::<u32>(), last.parse::<u32>()) {
+            (Ok(first), Ok(last)) if first <= last && last < 4096 => cores.extend(first..=last),
+            _ => return Err("numbers of processors such as 0,2-3, or all".into()),
+        }
+    }
+    Ok(Cores(cores))
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    if args.cell {
+        measure::serve().context("a run cannot be served")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let plan = plan(&args)?;
+    let executable = std::env::current_exe().context("cannot find this program's own file")?;
+    let hooks =
+        Hooks { setup: args.setup.clone(), prepare: args.prepare.clone(), conclude: args.conclude.clone(), cleanup: args.cleanup.clone() };
+    let (ended, signal) = interrupts::flagged(|stop| {
+        let arguments = vec![String::from("curve"), String::from("--cell")];
+        let source = Commands { executable, arguments, hooks, input: args.input.clone(), stop };
+        if args.min_heap { find_minimum(&args, plan, &source) } else { measure_curves(&args, plan, &source) }
+    });
+    match signal {
+        // What it was is in the results already.
+        Some(signal) => Ok(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
+        None => ended,
+    }
+}
+
+fn measure_curves(args: &Args, mut plan: Plan, source: &Commands) -> Result<ExitCode> {
+    source.set_up(&plan)?;
+    plan.code_version = code_version(&plan)?;
+    check_runtime(&mut plan, source)?;
+    let bar = progress_bar();
+    let mut measured = run_plan(&plan, source, |progress| show_progress(&bar, progress));
+    bar.finish_and_clear();
+    let cleaned = if matches!(measured.ended, Some(Ended::Stopped(Stopped::Interrupted))) { Ok(()) } else { source.clean_up(&plan) };
+    // A run that was made is shown, whatever happened after it.
+    if measured.blocks.is_empty()
+        && let Some(ended) = measured.ended.take()
+    {
+        bail!(ended);
+    }
+    let asked = Asked { command: line(&args.command), vary: vary_text(args), budget: args.budget.clone() };
+    let results = summarize(&plan, &measured, &asked);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&results)?)?;
+    } else {
+        print!("{}", show::results(&results, terminal::columns()))?;
+    }
+    write_files(args, &plan, &measured, &results)?;
+    cleaned?;
+    if let Some(ended) = measured.ended {
+        bail!(ended);
+    }
+    let ran = results.variants.iter().flat_map(|variant| &variant.points).any(|point| point.runs > 0);
+    Ok(ExitCode::from(u8::from(!ran)))
+}
+
+fn write_files(args: &Args, plan: &Plan, measured: &Measured, results: &Results) -> Result<()> {
+    let text = |path: &Path, text: String| output::write(path, false, |out| Ok(out.write_all(text.as_bytes())?));
+    if let Some(path) = &args.csv {
+        text(path, table::csv(plan, &measured.blocks))?;
+    }
+    if let Some(path) = &args.svg {
+        text(path, svg::picture(results))?;
+    }
+    if let Some(path) = &args.html {
+        text(path, page::html(results))?;
+    }
+    let folder = args.results.as_deref();
+    let parquet = [args.parquet.clone(), folder.map(|folder| folder.join("runs.parquet"))];
+    for path in parquet.into_iter().flatten() {
+        let bytes = table::parquet(plan, &measured.blocks).with_context(|| format!("cannot write {}", path.display()))?;
+        output::write(&path, true, |out| Ok(out.write_all(&bytes)?))?;
+    }
+    if let Some(folder) = folder {
+        heaplab_experiment::run::write_json(&folder.join("results.json"), results)?;
+    }
+    Ok(())
+}
+
+fn find_minimum(args: &Args, plan: Plan, source: &Commands) -> Result<ExitCode> {
+    source.set_up(&plan)?;
+    let bar = progress_bar();
+    bar.set_style(ProgressStyle::with_template("{spinner} {msg}").unwrap_or_else(|_| ProgressStyle::default_spinner()));
+    let found = minimum::find(&plan, source, |now| bar.set_message(format!("{now} ({} tries at most)", minimum::TRIES)));
+    bar.finish_and_clear();
+    let found = match found {
+        Err(error @ MinimumError::NoNumber(_)) => return Err(Misasked(error.to_string()).into()),
+        other => other?,
+    };
+    source.clean_up(&plan)?;
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&found)?)?;
+    } else {
+        print!("{}", show::minima(&found, terminal::columns()))?;
+    }
+    Ok(ExitCode::from(u8::from(found.iter().all(|found| found.least.is_none()))))
+}
+
+fn vary_text(args: &Args) -> String {
+    let in_words = || args.command.iter().find(|word| word.contains('{') && (word.contains("..") || word.contains(','))).cloned();
+    args.vary.clone().or_else(in_words).unwrap_or_default()
+}
+
+/// Words as a line that a shell takes.
+fn line(words: &[String]) -> String {
+    words.iter().map(|word| crate::quote::quoted(Path::new(word))).collect::<Vec<_>>().join(" ")
+}
+
+fn plan(args: &Args) -> Result<Plan> {
+    let misasked = |error: String| Misasked(error);
+    let vary = match &args.vary {
+        Some(text) => Vary::of_variable(text).map_err(|error| misasked(format!("--vary: {error}")))?,
+        None => match Vary::of_words(&args.command).map_err(|error| misasked(format!("the command: {error}")))? {
+            Some(vary) => vary,
+            None => misasked!("nothing is varied: name a range with --vary NAME=20..320x10, or put one in braces into the command"),
+        },
+    };
+    let cores = match &args.cores {
+        Some(Cores(cores)) => cores.clone(),
+        None => process::last_processor().into_iter().collect(),
+    };
+    let settings = Settings {
+        reps: args.reps,
+        warmup: args.warmup,
+        seed: args.seed,
+        confidence: 0.95,
+        time: args.time,
+        space: args.space,
+        default: !args.no_default,
+        timeout_ms: (args.timeout * 1e3) as u64,
+        interval_ms: args.interval,
+        cores,
+        ignore_failure: args.ignore_failure,
+        shell: args.shell,
+    };
+    let variants = variants_of(args, &vary)?;
+    let runtime = Runtime::of(&vary, &variants[0].words);
+    // A line of a shell may do more than the runtime's program, and what its output is for nobody knows.
+    let runtime = runtime.filter(|runtime| !(args.shell && matches!(runtime, Runtime::Node)));
+    let shard = args.shard.unwrap_or((0, 1));
+    Ok(Plan { vary, variants, settings, runtime, shard, results: args.results.clone(), code_version: String::new() })
+}
+
+fn variants_of(args: &Args, vary: &Vary) -> Result<Vec<Variant>> {
+    if args.compare_command.is_empty() {
+        let texts: Vec<String> = match &args.compare[..] {
+            [one] => one.split(',').map(String::from).collect(),
+            several => several.to_vec(),
+        };
+        return variants(&args.command, vary, &texts).map_err(|error| Misasked(format!("--compare: {error}")).into());
+    }
+    if args.compare_command.len() >= VARIANTS_MAX {
+        misasked!("--compare-command: a comparison has at most {VARIANTS_MAX} variants");
+    }
+    if args.vary.is_none() {
+        misasked!("--compare-command needs --vary: a range in the words of one command is none in another's");
+    }
+    let mut all = vec![args.command.clone()];
+    for command in &args.compare_command {
+        let words = shlex::split(command).filter(|words| !words.is_empty());
+        let Some(words) = words else { misasked!("--compare-command: {command}: this is no command, or a quote in it is not closed") };
+        all.push(words);
+    }
+    let variants: Vec<Variant> = all.into_iter().map(|words| Variant { name: line(&words), words, ..Variant::default() }).collect();
+    match variants.iter().enumerate().find(|(at, variant)| variants[..*at].iter().any(|known| known.name == variant.name)) {
+        Some((_, twice)) => misasked!("--compare-command: {} is there twice", twice.name),
+        None => Ok(variants),
+    }
+}
+
+/// Identifies the programs that run, as far as they are files.
+fn code_version(plan: &Plan) -> Result<String> {
+    let programs: Vec<PathBuf> = plan.variants.iter().filter_map(|variant| variant.words.first()).map(|word| found(word)).collect();
+    process::content_version(programs.iter().map(PathBuf::as_path)).context("cannot read the command's own file")
+}
+
+/// A program's file, as a shell finds it.
+fn found(program: &str) -> PathBuf {
+    let in_path = || {
+        let path = std::env::var_os("PATH")?;
+        std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
+    };
+    if program.contains('/') { program.into() } else { in_path().unwrap_or_else(|| program.into()) }
+}
+
+/// Asks the runtime once before everything. One that does not know the question (a JVM before 9) fails of it, and is not asked again.
+fn check_runtime(plan: &mut Plan, source: &Commands) -> Result<()> {
+    use heaplab_curve::cell::CellReport;
+    if plan.runtime.is_none() {
+        return Ok(());
+    }
+    let Some(cell) = plan.cells().into_iter().find(|cell| cell.setting == Some(plan.vary.values.len() - 1)) else { return Ok(()) };
+    if let CellReport::Failed(failure) = source.run(plan, cell)?
+        && !failure.timed_out
+    {
+        let untold = Plan { runtime: None, ..plan.clone() };
+        if source.run(&untold, cell)?.measure().is_some() {
+            *plan = untold;
+        }
+    }
+    Ok(())
+}
+
+fn progress_bar() -> ProgressBar {
+    if !std::io::stderr().is_terminal() {
+        return ProgressBar::hidden();
+    }
+    let bar = ProgressBar::new(0);
+    if let Ok(style) = ProgressStyle::with_template("{bar:20} {pos}/{len} runs, {eta} left  {wide_msg}") {
+        bar.set_style(style);
+    }
+    bar
+}
+
+fn show_progress(bar: &ProgressBar, progress: &Progress) {
+    bar.set_length(progress.total.into());
+    bar.set_position(progress.done.into());
+    bar.set_message(progress.now.clone());
+}
