@@ -1,6 +1,6 @@
 //! Intervals held against programs whose curve is known: of 100 seeds, how often does each interval hold the true value?
 //!
-//! Counts, not chances: seeds are fixed. (Over 1,000 seeds docs/curve.md has what each interval holds.)
+//! Counts, not chances: seeds are fixed.
 
 use crate::compare::{fit, space_at_equal_time, time_at_equal_space};
 use crate::fit::Curve;
@@ -37,11 +37,9 @@ fn recovered(program: Program, reps: u32) -> [u64; 3] {
 
 #[test]
 fn known_parameters_are_recovered() {
-    for reps in [10, 15] {
-        let counts = recovered(Program::EXAMPLE, reps);
-        eprintln!("{reps} blocks: a, b, c within their intervals in {counts:?} of {} seeds", seeds());
-        assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{reps} blocks: {counts:?}");
-    }
+    // As many blocks as the command has without being asked.
+    let counts = recovered(Program::EXAMPLE, 10);
+    assert!(counts.into_iter().all(|count| count * 100 >= seeds() * 95), "{counts:?}");
 }
 
 #[test]
@@ -60,6 +58,5 @@ fn known_ratios_are_recovered() {
         let truths = ratio.at.iter().map(|(space, estimate)| holds(Some(*estimate), time(second, *space) / time(first, *space)));
         in_time += truths.min().unwrap_or(0);
     }
-    eprintln!("ratios within their intervals: {in_space} in space, {in_time} in time at all places at once, of {} seeds", seeds());
     assert!(in_space * 100 >= seeds() * 95 && in_time * 100 >= seeds() * 90, "{in_space}, {in_time}");
 }

@@ -3,6 +3,7 @@
 //!
 //! A difference is claimed where its interval excludes 1. The parameters of a curve are never named.
 
+use crate::compare::DOMINATION_BLOCKS_MIN;
 use crate::plan::{SpaceMeasure, TimeMeasure};
 use crate::results::{BudgetAnswer, Comparison, PointResult, Ratio, Results, VariantResult};
 use crate::run::{Block, Measured};
@@ -257,6 +258,9 @@ fn cautions(results: &Results, measured: &Measured) -> Vec<String> {
     match results.blocks {
         0 => {}
         1 => cautions.push("One block has no intervals: nothing here says how much of a difference is chance.".into()),
+        blocks if (blocks as usize) < DOMINATION_BLOCKS_MIN => cautions.push(format!(
+            "Intervals from {blocks} blocks are rough, and no point is called worse than another: take {BLOCKS_MIN} or more."
+        )),
         blocks if blocks < BLOCKS_MIN => cautions.push(format!("Intervals from {blocks} blocks are rough: take {BLOCKS_MIN} or more.")),
         _ => {}
     }

@@ -280,11 +280,10 @@ fn an_ocaml_programs_default_is_found_on_its_curve() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let source = "let () = Random.init 42; let a = Array.make 20000 \"\" in\n\
-                  for i = 1 to 300000 do a.(Random.int 20000) <- String.make (512 + i mod 2048) 'x' done\n";
-    let program = built(folder.path(), "main.ml", source, &["ocamlopt", "main.ml", "-o", "program"]);
+    let program = built(folder.path(), "main.ml", include_str!("data/strcache.ml"), &["ocamlopt", "main.ml", "-o", "program"]);
     let program = program.to_str().unwrap();
-    let arguments = ["--json", "--vary", "OCAMLRUNPARAM=s=32k,o={40..320x4}", "--reps", "3", "--time", "cpu", "--", program];
+    let arguments =
+        ["--json", "--vary", "OCAMLRUNPARAM=s=32k,o={40..320x4}", "--reps", "3", "--time", "cpu", "--", program, "20000", "100000"];
     let found = json(folder.path(), &arguments);
     assert_trades(&found);
     let version = text(&Command::new("ocamlopt").arg("-version").output().unwrap().stdout);

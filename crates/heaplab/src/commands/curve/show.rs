@@ -85,16 +85,14 @@ fn row(point: &PointResult) -> Vec<String> {
     vec![mark.into(), name, seconds(time.value), range(time, seconds), size(space.value), range(space, size)]
 }
 
-/// `1.20 to 1.26 s`, the unit once where it is one.
+/// `1.20 to 1.26`: without the unit where the value, which stands before it, has the same.
 fn range(estimate: Estimate, text: impl Fn(f64) -> String) -> String {
     if estimate.low.is_nan() {
         return String::new();
     }
-    let (low, high) = (text(estimate.low), text(estimate.high));
-    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
-        (Some((number, unit)), Some((_, other))) if unit == other => format!("{number} to {high}"),
-        _ => format!("{low} to {high}"),
-    }
+    let [value, low, high] = [estimate.value, estimate.low, estimate.high].map(text);
+    let parts = [&value, &low, &high].map(|text| text.rsplit_once(' ').unwrap_or((text, "")));
+    if parts.iter().all(|(_, unit)| *unit == parts[0].1) { format!("{} to {}", parts[1].0, parts[2].0) } else { format!("{low} to {high}") }
 }
 
 /// What bisection found.
