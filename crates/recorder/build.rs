@@ -1,8 +1,39 @@
-//! Builds the preload object with the C compiler that cargo is told to use, into a shared object that the library carries.
+//! Builds the preload object and the addon for Node with the C compiler that cargo is told to use, into shared objects that the library carries.
 
 use std::{env, path::PathBuf, process::Command};
 
 fn main() {
+    preload();
+    node_addon();
+}
+
+/// It names no library as needed: the C library is the one that Node has, glibc or musl.
+fn node_addon() {
+    println!("cargo::rerun-if-changed=node");
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("node-addon.node");
+    let compiler = cc::Build::new().get_compiler();
+    let status = Command::new(compiler.path())
+        .args([
+            "-std=gnu11",
+            "-O2",
+            "-g1",
+            "-fPIC",
+            "-shared",
+            "-nostdlib",
+            "-fvisibility=hidden",
+            "-fno-stack-protector",
+            "-U_FORTIFY_SOURCE",
+        ])
+        .args(["-Wall", "-Wextra", "-Wl,-soname,heaplab-node-addon.node"])
+        .args(["node/addon.c", "node/heap.c", "node/stream.c", "node/v8.c"])
+        .arg("-o")
+        .arg(&out)
+        .status()
+        .unwrap_or_else(|error| panic!("cannot run the C compiler {}: {error}; install gcc or clang", compiler.path().display()));
+    assert!(status.success(), "the addon for Node does not compile ({status})");
+}
+
+fn preload() {
     println!("cargo::rerun-if-changed=preload");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")).join("preload.so");
     let compiler = cc::Build::new().get_compiler();

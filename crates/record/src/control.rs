@@ -1,6 +1,6 @@
 //! The control page: what the drainer tells targets, and the lock by which they know that it lives.
 
-use crate::clock::Moment;
+use crate::clock::{Clock, Moment};
 use crate::error::RecordError;
 use crate::ring;
 use heaplab_recorder::layout::{self, Control};
@@ -62,6 +62,16 @@ fn lock(file: &File, command: libc::c_int) -> bool {
 /// Whether a drainer lives that holds the spool `spool`.
 pub fn is_running(spool: &Path) -> bool {
     File::options().read(true).write(true).open(spool.join(CONTROL_FILE)).is_ok_and(|file| !lock(&file, libc::F_OFD_GETLK))
+}
+
+/// When the recording in `spool` began on CLOCK_MONOTONIC, in ns, and what turns a mark's stamp into time since then.
+pub fn clock_of(spool: &Path) -> Result<(u64, Clock), RecordError> {
+    let not_a_spool = |reason: String| RecordError::NotASpool { path: spool.to_owned(), reason };
+    let page = spool.join(CONTROL_FILE);
+    let control = ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
+    let clock = Clock::between(control.origin, control.later.unwrap_or_else(Moment::now));
+    let clock = clock.ok_or_else(|| not_a_spool(String::from("its control page has no clock readings that fit together")))?;
+    Ok((control.origin.monotonic_ns, clock))
 }
 
 impl ControlPage {

@@ -52,6 +52,20 @@ pub enum RecordError {
         /// Its version, as its `release` file has it.
         version: String,
     },
+    /// A granularity that only an argument of Node's sets, and the program is another.
+    #[error(
+        "--granularity above 1M is an argument of Node's, and {path} is not node itself: use `node {path}` if it is a script for Node, or leave it out"
+    )]
+    GranularityOfOther {
+        /// The program.
+        path: PathBuf,
+    },
+    /// Node is told to load no addons.
+    #[error("{option} keeps Node from loading the addon that records it: leave it out, or with --permission add --allow-addons")]
+    NoAddons {
+        /// The option that tells it.
+        option: String,
+    },
     /// A folder that is no spool.
     #[error("{path} is no spool of a recording: {reason}")]
     NotASpool {

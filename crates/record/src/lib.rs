@@ -15,6 +15,7 @@
 //! - [`output`]: where a recording goes, and what may be replaced there.
 //! - [`mark`]: naming a moment from outside.
 //! - [`jvm`]: recordings of a JVM's metaspace by its own log, without the preload object.
+//! - [`node`]: recordings of a Node's JavaScript heaps by an addon, without the preload object.
 
 pub mod clock;
 pub mod control;
@@ -28,6 +29,7 @@ pub mod image;
 pub mod inherited;
 pub mod jvm;
 pub mod mark;
+pub mod node;
 pub mod output;
 pub mod preload;
 pub mod proc_fs;

@@ -17,7 +17,7 @@ mod empty32;
 mod stale;
 
 use crate::error::RecordError;
-use heaplab_recorder::PRELOAD;
+use heaplab_recorder::{NODE_ADDON, PRELOAD};
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, DirBuilder, File};
 use std::io::Write;
@@ -30,6 +30,8 @@ use std::time::SystemTime;
 pub const NAME_PREFIX: &str = "heaplab-recorder-";
 /// The folder of each copy begins so. It does not contain [`NAME_PREFIX`]: the empty object in it is no recorder.
 const FOLDER_PREFIX: &str = "recorder-";
+/// The name of the addon in a folder of its own.
+const ADDON_NAME: &str = "heaplab.node";
 /// The name of the empty object in that folder.
 const EMPTY_NAME: &str = "empty-32-bit.so";
 /// What `$PLATFORM` may be in programs that can load the recorder.
@@ -41,18 +43,34 @@ const PLATFORMS_32: &[&str] = if cfg!(target_arch = "aarch64") { &[] } else { &[
 pub fn place(spool: &Path) -> Result<PathBuf, RecordError> {
     let hash = crc32fast::hash(&[PRELOAD, &empty32::object()].concat());
     let (inside, name) = (format!("{FOLDER_PREFIX}{hash:08x}"), format!("{NAME_PREFIX}{hash:08x}.so"));
-    let folder = candidates(spool)
-        .into_iter()
-        .filter(|folder| !folder.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n".contains(byte)))
-        .find_map(|folder| copy_in(&folder, &inside, &name))
-        .ok_or_else(|| RecordError::Io {
-            what: "no folder could take the recorder (it needs one that allows execution, without spaces, colons or dollars in its path), not even",
-            path: spool.to_owned(),
-            source: std::io::ErrorKind::PermissionDenied.into(),
-        })?;
+    let folder = in_a_cache(spool, |folder| copy_in(folder, &inside, &name))?;
     // Where the kernel says nothing or something else, 64-bit programs would miss it; then it is named by its plain path.
     let expands = platform().is_some_and(|word| PLATFORMS.iter().any(|known| known.as_bytes() == word));
     Ok(if expands { folder.join("$PLATFORM").join(name) } else { folder.join(name) })
+}
+
+/// Returns the path of a copy of the addon that Node loads, in which nothing has a meaning in `NODE_OPTIONS`.
+pub fn place_addon(spool: &Path) -> Result<PathBuf, RecordError> {
+    let inside = format!("{FOLDER_PREFIX}node-{:08x}", crc32fast::hash(NODE_ADDON));
+    let folder = in_a_cache(spool, |folder| {
+        let _locked = prepare(folder, &inside, SystemTime::now())?;
+        let copies = folder.join(&inside);
+        make_folder(&copies)?;
+        write_whole(&copies.join(ADDON_NAME), NODE_ADDON)?;
+        touch(&copies);
+        Some(copies)
+    })?;
+    Ok(folder.join(ADDON_NAME))
+}
+
+/// What `place` makes of the first folder that will do.
+fn in_a_cache(spool: &Path, place: impl Fn(&Path) -> Option<PathBuf>) -> Result<PathBuf, RecordError> {
+    let is_plain = |folder: &PathBuf| !folder.as_os_str().as_bytes().iter().any(|byte| b" :$\t\n\"\\".contains(byte));
+    candidates(spool).into_iter().filter(is_plain).find_map(|folder| place(&folder)).ok_or_else(|| RecordError::Io {
+        what: "no folder could take the recorder (it needs one that allows execution, without spaces, colons, dollars or quotes in its path), not even",
+        path: spool.to_owned(),
+        source: std::io::ErrorKind::PermissionDenied.into(),
+    })
 }
 
 /// The kernel's word for this machine, as it tells every program that it starts.
@@ -79,8 +97,9 @@ fn candidates(spool: &Path) -> Vec<PathBuf> {
     folders
 }
 
-/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that folder will not do.
-fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
+/// Makes `folder` if need be and removes old copies there but `inside`; `None` where that folder will not do. What is returned is to be kept until the copy is
+/// there: it holds the lock, where there are locks.
+fn prepare(folder: &Path, inside: &str, now: SystemTime) -> Option<File> {
     let _ = DirBuilder::new().recursive(true).mode(0o755).create(folder);
     // In a shared place somebody else may have made it first: what they may write must not be loaded.
     if !is_ours(folder) {
@@ -91,12 +110,21 @@ fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
         return None;
     }
     let place = File::open(folder).ok()?;
-    // Where there are no locks, nothing is removed; held until the end of this function.
-    let locked = rustix::fs::flock(&place, rustix::fs::FlockOperation::LockExclusive).is_ok();
-    let now = SystemTime::now();
-    if locked {
+    // Where there are no locks, nothing is removed.
+    if rustix::fs::flock(&place, rustix::fs::FlockOperation::LockExclusive).is_ok() {
         stale::remove(folder, inside, now);
     }
+    Some(place)
+}
+
+/// The copy is wanted now.
+fn touch(copies: &Path) {
+    let _ = File::open(copies).and_then(|file| file.set_modified(SystemTime::now()));
+}
+
+/// The folder `inside` of `folder` with the copy `name` in it, made if need be; `None` where that folder will not do.
+fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
+    let _locked = prepare(folder, inside, SystemTime::now())?;
     let copies = folder.join(inside);
     make_folder(&copies)?;
     write_whole(&copies.join(name), PRELOAD)?;
@@ -107,7 +135,7 @@ fn copy_in(folder: &Path, inside: &str, name: &str) -> Option<PathBuf> {
         make_folder(&holder)?;
         link(&holder.join(name), &Path::new("..").join(meant))?;
     }
-    let _ = File::open(&copies).and_then(|file| file.set_modified(now));
+    touch(&copies);
     Some(copies)
 }
 

@@ -14,6 +14,9 @@ pub mod layout;
 /// The preload object, a shared library.
 pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/preload.so"));
 
+/// The addon that Node loads to record its heaps, a shared library.
+pub const NODE_ADDON: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/node-addon.node"));
+
 /// The header with `HEAPLAB_MARK("name")` for programs that set marks themselves.
 pub const MARK_HEADER: &str = include_str!("../preload/heaplab.h");
 

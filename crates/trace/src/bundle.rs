@@ -86,6 +86,9 @@ pub struct Meta {
     pub allocator: String,
     /// How deaths were learnt: "freed by the program", "noticed at a collection", "by reachability".
     pub death_rule: String,
+    /// Of deaths that collections noticed: the bytes of the young generation between two of these, as was asked for; 0: not known.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub granularity_bytes: u64,
     /// Frames kept a stack; 0: none were recorded.
     pub stack_depth: u32,
     /// Where the recording was cut; `None`: it is complete.

@@ -4,7 +4,7 @@ use super::recording::{self, Finishing};
 use crate::shrunk::{self, Mapped};
 use anyhow::{Context, Result, bail};
 use heaplab_findings::words::{bytes, count, plural};
-use heaplab_record::{finish, mark::spool_of, output, session};
+use heaplab_record::{finish, mark::spool_of, node, output, session};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -22,6 +22,8 @@ use std::time::Duration;
   heaplab record --jvm-metaspace -o app.heaplab -- java -jar app.jar
   heaplab record --jvm-metaspace -- mvn -q test      any program that starts a JVM of 17 or later
   heaplab record --jvm-metaspace --jvm-children -- java -jar server.jar       and the JVMs that it starts
+  heaplab record --node -o app.heaplab -- node app.js                         a JavaScript heap: every object, its function, its death
+  heaplab record --node -- npx tsc --noEmit                                   any program that starts a Node of 18 to 24
 
 The program keeps its standard input, output and error, and its signals: Ctrl-C ends the
 program, and then the recording is finished. The recording ends when the program and all recorded
@@ -39,6 +41,11 @@ a process of the recording; `heaplab report --process PID` shows another than th
 is `java` itself, that JVM alone is asked, by an argument, and says no more than ever; --jvm-children asks
 those that it starts as well, as if it were a script. JVMs that were seen and not recorded are named at the end.
 
+With --node the JavaScript heaps of a stock Node (18 to 24) are recorded instead of malloc: of its main thread, its workers and the Nodes
+that it starts, each as a process of the recording. An addon that Node loads by NODE_OPTIONS has V8 tell each object's size and
+functions. A full collection after every --granularity bytes finds the dead, so that an object is live in the recording for at most that
+many bytes too long; above 1M node itself must be the program. The program runs some ten to thirty times as long. docs/recording-node.md says what is exact and what changes.
+
 Exit status: the program's own (128 + N where signal N ended it), as with perf, strace and
 heaptrack; 1 where nothing could be recorded or finished, or nothing of the program itself or of the largest
 process, with a line \"heaplab: ...\" on standard error.")]
@@ -55,6 +62,12 @@ pub struct Args {
     /// With --jvm-metaspace, record the JVMs that a JVM starts, too (through JAVA_TOOL_OPTIONS; JVMs before 9 refuse it)
     #[arg(long, requires = "jvm_metaspace")]
     jvm_children: bool,
+    /// Record the JavaScript heaps of Nodes (18 to 24) instead of malloc
+    #[arg(long, conflicts_with_all = ["jvm_metaspace", "ring_size", "mark_signal", "samples", "spool_limit"])]
+    node: bool,
+    /// With --node, bytes in the young generation between two full collections, which find the dead: a power of two from 1M to 512M
+    #[arg(long, requires = "node", value_name = "BYTES", default_value = "1M", value_parser = granularity)]
+    granularity: u64,
     /// Frames to keep of each call stack; 0: record no stacks
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(0..=1024))]
     stack_depth: u32,
@@ -125,6 +138,16 @@ fn ring_size(text: &str) -> Result<u32, String> {
     bytes.filter(fits).ok_or_else(|| String::from("expected a power of two from 64K to 1G, such as 256K or 4M"))
 }
 
+fn granularity(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.as_bytes().last() {
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
+        _ => (text, 1),
+    };
+    let bytes = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    let fits = |bytes: &u64| bytes.is_power_of_two() && (node::GRANULARITY_MIN..=node::GRANULARITY_MAX).contains(bytes);
+    bytes.filter(fits).ok_or_else(|| String::from("expected a power of two from 1M, the smallest young generation that V8 has, to 512M"))
+}
+
 fn signal_number(text: &str) -> Result<u32, String> {
     let name = text.strip_prefix("SIG").unwrap_or(text);
     // Numbers of Linux on x86-64 and aarch64.
@@ -144,6 +167,9 @@ pub fn run(args: Args) -> Result<ExitCode> {
     shrunk::is_an_error(Mapped::Spool);
     if args.jvm_metaspace {
         return jvm(&args, output, claim);
+    }
+    if args.node {
+        return nodes(&args, output, claim);
     }
     let options = session::Options {
         command: args.command.clone(),
@@ -219,6 +245,26 @@ fn jvm(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result
     Ok(ExitCode::from(recorded.exit_code()))
 }
 
+/// Records Nodes' heaps.
+fn nodes(args: &Args, output: PathBuf, mut claim: Option<output::Claim>) -> Result<ExitCode> {
+    let bar = args.bar()?;
+    let options = node::Options {
+        command: args.command.clone(),
+        output,
+        replace: args.force,
+        detach_children: args.detach_children,
+        granularity_bytes: args.granularity,
+        stack_depth: args.stack_depth,
+    };
+    let recorded = node::record(&options, &mut |progress| {
+        claim = None;
+        bar.set_message(format!("recording: {}, spool {}", plural(progress.heaps as u64, "JavaScript heap"), bytes(progress.spool_bytes)));
+    })?;
+    bar.finish_and_clear();
+    recording::report_node(&recorded, args.json)?;
+    Ok(ExitCode::from(recorded.exit_code()))
+}
+
 /// The progress line, with the rate since the last one.
 fn session_rate() -> impl FnMut(&heaplab_record::drain::Totals) -> String {
     let mut before = (std::time::Instant::now(), 0_u64);
@@ -246,6 +292,14 @@ mod tests {
         assert_eq!((ring_size("1M"), ring_size("65536"), ring_size("256k")), (Ok(1 << 20), Ok(65536), Ok(256 << 10)));
         for wrong in ["", "M", "3M", "32K", "2G", "-1", "1T", "é"] {
             assert!(ring_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn granularities_are_powers_of_two_within_bounds() {
+        assert_eq!((granularity("1M"), granularity("4194304"), granularity("512m")), (Ok(1 << 20), Ok(4 << 20), Ok(512 << 20)));
+        for wrong in ["", "M", "3M", "512K", "1G", "0", "-1M", "1T", "99999999999999999999M"] {
+            assert!(granularity(wrong).is_err(), "{wrong}");
         }
     }
 

@@ -195,3 +195,51 @@ pub fn report_jvm(recorded: &heaplab_record::jvm::Recorded, json: bool) -> Resul
     eprintln!("heaplab: next: heaplab report {}", quoted(&recorded.output));
     Ok(())
 }
+
+/// Says what was recorded of Nodes' heaps.
+pub fn report_node(recorded: &heaplab_record::node::Recorded, json: bool) -> Result<()> {
+    let (meta, counts) = (&recorded.meta, &recorded.counts);
+    if json {
+        let summary = serde_json::json!({
+            "bundle": text_of(recorded.output.as_os_str().as_bytes()),
+            "program": meta.program,
+            "allocator": meta.allocator,
+            "processes": recorded.processes.len(),
+            "pids": recorded.processes.iter().map(|process| process.pid).collect::<Vec<_>>(),
+            "events": counts.events,
+            "objects": counts.objects,
+            "object_bytes": counts.object_bytes,
+            "live_objects": counts.left(),
+            "peak_live_bytes": counts.peak_bytes,
+            "collections": counts.collections,
+            "granularity_bytes": meta.granularity_bytes,
+            "largest_interval_bytes": counts.interval_bytes_max,
+            "cut": meta.cut,
+            "losses": meta.losses,
+            "exit_status": recorded.status.and_then(|status| status.code()),
+            "signal": recorded.status.and_then(|status| status.signal()),
+        });
+        eprintln!("{}", serde_json::to_string(&summary)?);
+        return Ok(());
+    }
+    if let Some(cut) = &meta.cut {
+        eprintln!("heaplab: the recording was cut: {cut}");
+    }
+    meta.losses.iter().for_each(|loss| eprintln!("heaplab: lost: {loss}"));
+    let heaps = recorded.processes.len() as u64;
+    let of_heaps = if heaps == 1 { String::new() } else { format!(" of {heaps} heaps") };
+    eprintln!(
+        "heaplab: recorded {}{of_heaps} ({}), peak {} live, in {}",
+        plural(counts.objects, "object"),
+        bytes(counts.object_bytes),
+        bytes(counts.peak_bytes),
+        recorded.output.display()
+    );
+    eprintln!(
+        "heaplab: {} noticed the deaths, with at most {} of births between two",
+        plural(counts.collections, "full collection"),
+        bytes(counts.interval_bytes_max)
+    );
+    eprintln!("heaplab: next: heaplab report {}", quoted(&recorded.output));
+    Ok(())
+}

@@ -4,7 +4,7 @@ use super::recording::{self, Finishing};
 use crate::quote::quoted;
 use crate::shrunk::{self, Mapped};
 use anyhow::{Result, bail};
-use heaplab_record::{control, finish::Options, jvm, mark::spool_of, output};
+use heaplab_record::{control, finish::Options, jvm, mark::spool_of, node, output};
 use std::io::IsTerminal;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -57,6 +57,14 @@ pub fn run(args: Args) -> Result<ExitCode> {
             output::discard_spool(&spool)?;
         }
         recording::report_jvm(&recorded, args.json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if node::is_spool(&spool) {
+        let recorded = node::recover(&spool, &output, args.force)?;
+        if !args.keep_spool {
+            output::discard_spool(&spool)?;
+        }
+        recording::report_node(&recorded, args.json)?;
         return Ok(ExitCode::SUCCESS);
     }
     let quiet = args.json || !std::io::stderr().is_terminal();

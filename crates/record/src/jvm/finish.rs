@@ -2,10 +2,8 @@
 
 use super::Recorded;
 use super::spool::{self, Facts};
-use crate::clock::{Clock, Moment};
-use crate::control::{CONTROL_FILE, ControlFacts};
 use crate::error::RecordError;
-use crate::mark;
+use crate::{control, mark};
 use heaplab_trace::TraceError;
 use heaplab_trace::bundle::{BundleWriter, Meta};
 use heaplab_trace::import::jvm_log::{Importer, NamedMoment};
@@ -35,7 +33,7 @@ pub fn finish(
     spool_failed: Option<String>,
 ) -> Result<Recorded, RecordError> {
     let facts = Facts::read(spool)?;
-    let (origin_ns, clock) = clock(spool)?;
+    let (origin_ns, clock) = control::clock_of(spool)?;
     let marks = mark::read(spool).into_iter().map(|mark| NamedMoment { name: mark.name, time_ns: clock.ns(mark.counter), pid: mark.pid });
     let log = import::Options { name: PathBuf::from(format!("the log of {}", facts.command.join(" "))), lenient: true };
     let mut importer = Importer::new(&log).recorded(origin_ns, marks.collect());
@@ -74,16 +72,6 @@ fn nothing(facts: &Facts, ending: Option<&Ending>, is_old: bool) -> RecordError 
     };
     let missed = ending.map_or(String::new(), |ending| ending.missed.iter().map(|missed| format!("; not recorded: {missed}")).collect());
     RecordError::Nothing(format!("{} {found}{status}{missed}", facts.program))
-}
-
-/// When the recording began on the clock that JVMs stamp with, and what turns a mark's stamp into time since then.
-fn clock(spool: &Path) -> Result<(u64, Clock), RecordError> {
-    let not_a_spool = |reason: String| RecordError::NotASpool { path: spool.to_owned(), reason };
-    let page = spool.join(CONTROL_FILE);
-    let control = ControlFacts::parse(&std::fs::read(&page).map_err(RecordError::io("cannot read", &page))?).map_err(not_a_spool)?;
-    let clock = Clock::between(control.origin, control.later.unwrap_or_else(Moment::now));
-    let clock = clock.ok_or_else(|| not_a_spool(String::from("its control page has no clock readings that fit together")))?;
-    Ok((control.origin.monotonic_ns, clock))
 }
 
 /// What is known beside the log.

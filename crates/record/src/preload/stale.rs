@@ -1,6 +1,6 @@
 //! Copies of the preload object that other builds of heaplab left in the cache.
 //!
-//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment, of those that
+//! A copy is removed once no heaplab has placed it for a week and no process has it mapped or named in its environment (`LD_PRELOAD`, `NODE_OPTIONS`), of those that
 //! `/proc` shows: where containers share the cache, one of another pid namespace is not seen, and the week is all that protects it. A process
 //! that was started under it has one or the other for as long as it can start another. Whoever places a copy sets its time of
 //! modification while holding the folder's lock, and copies are removed under that lock alone, so that none goes away between
@@ -41,8 +41,9 @@ pub fn remove(folder: &Path, own: &str, now: SystemTime) {
 /// if it does, what it starts runs with a line of the dynamic linker's on its standard error.
 fn in_use(name: &[u8]) -> bool {
     proc_fs::all().into_iter().any(|pid| {
-        let preloads = proc_fs::environment(pid, "LD_PRELOAD").is_some_and(|value| memchr::memmem::find(value.as_bytes(), name).is_some());
-        preloads || proc_fs::maps(pid, name) == Some(true)
+        let names =
+            |variable| proc_fs::environment(pid, variable).is_some_and(|value| memchr::memmem::find(value.as_bytes(), name).is_some());
+        names("LD_PRELOAD") || names("NODE_OPTIONS") || proc_fs::maps(pid, name) == Some(true)
     })
 }
 

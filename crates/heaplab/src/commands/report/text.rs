@@ -11,6 +11,7 @@ use crate::terminal;
 use heaplab_findings::words::{bytes, copied, count, duration, percent, plural};
 use heaplab_findings::{Basis, CountsTable};
 use heaplab_profile::{ProcessPeak, Timeline, TimelineAxis, resident_peak};
+use heaplab_trace::NOTICED_AT_COLLECTION;
 use heaplab_trace::bundle::Bundle;
 use heaplab_trace::tables::{Ended, Tables, process_label};
 use paint::Paint;
@@ -66,6 +67,11 @@ fn header(paint: &mut Paint, bundle: &Bundle, analysis: &Analysis) {
     }
     facts.extend([depth, plural(analysis.profile.threads.len() as u64, "thread")]);
     paint.wrapped("", &facts.join(" · "));
+    if meta.death_rule == NOTICED_AT_COLLECTION {
+        let apart =
+            if meta.granularity_bytes == 0 { String::new() } else { format!(", {} of new objects apart", bytes(meta.granularity_bytes)) };
+        paint.wrapped("", &format!("deaths noticed at collections{apart}: until then an object counts as live"));
+    }
     let Some(row) = analysis.process else {
         if tables.processes.len() > 1 {
             paint.wrapped("", &format!("all {} processes together", tables.processes.len()));
