@@ -5,7 +5,7 @@
 //! collection.
 //!
 //! One birth is `allocate` and then [`Collected::stored`]; one death is `stored` with nothing. Between the two calls of
-//! a birth no collection runs, as in a runtime whose compiler emits both.
+//! a birth no collection runs, as in a runtime whose compiler emits both. A [`Collected::safepoint`] follows each.
 
 use crate::{Collection, Heap, World};
 use std::ptr::NonNull;
@@ -77,6 +77,16 @@ pub trait Collected: Heap {
     /// The write barrier of a field: the object in slot `from` now refers to the object in slot `to`.
     fn linked(&mut self, from: u32, to: u32) {
         let _ = (from, to);
+    }
+
+    /// The program is between two steps, where code of its runtime looks whether the collector wants to run: the birth or
+    /// death before is complete.
+    ///
+    /// # Errors
+    /// The heap had no room to move what lives.
+    fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
+        let _ = world;
+        Ok(())
     }
 
     /// Collects because the program asks.

@@ -5,13 +5,16 @@ use anyhow::Result;
 use heaplab_arena::Arenas;
 use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
+use heaplab_ocaml::OCamls;
+use heaplab_ocamlrt::Runtimes;
 use heaplab_replay::{Families, Of, Selected};
 use heaplab_system::Allocators;
 use heaplab_textbook::Textbook;
 use heaplab_v8::V8s;
 
 /// Every family.
-pub const FAMILIES: Families = Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s)]);
+pub const FAMILIES: Families =
+    Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s), &Of(OCamls), &Of(Runtimes)]);
 
 /// How parameters follow a heap's name.
 pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A comma and a colon mean the same, \

@@ -142,7 +142,13 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         self.heap.stored(slot, replaced, Some(born));
         // SAFETY: the heap has just given this object for this request.
         unsafe { touch::<POLICY>(born, request) };
-        Ok(())
+        self.safepoint(word)
+    }
+
+    #[inline(always)]
+    fn safepoint(&mut self, word: usize) -> Result<(), ReplayError> {
+        let done = self.heap.safepoint(&mut self.world);
+        done.map_err(|error| ReplayError::OutOfMemory { word, error: error.to_string() })
     }
 
     #[inline(always)]
@@ -150,7 +156,7 @@ impl<'a, H: Collected, W: Objects> Driver<'a, H, W> {
         let (address, _) = self.held(slot, word)?;
         self.world.died(slot);
         self.heap.stored(slot, Some(address), None);
-        Ok(())
+        self.safepoint(word)
     }
 
     #[cold]

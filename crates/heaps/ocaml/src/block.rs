@@ -1,0 +1,138 @@
+//! Words of the heap's memory, and blocks: a header word and fields.
+//!
+//! A block is named by the address of its first field, as an OCaml value is. Its header holds the number of fields, a
+//! colour and a tag (source: `caml/mlvalues.h`, `caml/gc.h`). Free blocks keep their links in their fields, so free
+//! space costs no memory of its own.
+//!
+//! **Every address that a heap computes lies in its own reservation**, in committed words: chunks are cut into blocks
+//! without gaps, so that a block's header leads to the next one, and links lead from free block to free block. That is
+//! the invariant which the accesses below rest on, and `check_deep` checks it.
+
+use crate::facts::{FIELDS_TAG, NO_SCAN_TAG, WORD_BYTES};
+
+/// The address of a word.
+pub(crate) type Address = usize;
+/// No block.
+pub(crate) const NULL: Address = 0;
+
+/// Colours of a header (`caml/gc.h`): what the collector knows of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub(crate) enum Colour {
+    /// Not marked in this cycle; a remnant of best-fit; a header without fields.
+    White = 0,
+    /// Not a colour of blocks: the compactor's mark on a header that was moved elsewhere.
+    Threaded = 1 << 8,
+    /// In the free set.
+    Blue = 2 << 8,
+    /// Marked.
+    Black = 3 << 8,
+}
+
+pub(crate) const BLACK: usize = Colour::Black as usize;
+pub(crate) const BLUE: usize = Colour::Blue as usize;
+pub(crate) const WHITE: usize = Colour::White as usize;
+pub(crate) const THREADED: usize = Colour::Threaded as usize;
+
+/// Reads a word.
+#[inline(always)]
+pub(crate) fn load(at: Address) -> usize {
+    debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
+    // SAFETY: by the module's invariant the address is that of a committed word of the heap's own memory.
+    unsafe { (at as *const usize).read() }
+}
+
+/// Writes a word.
+#[inline(always)]
+pub(crate) fn store(at: Address, word: usize) {
+    debug_assert!(at.is_multiple_of(WORD_BYTES) && at != 0);
+    // SAFETY: as for `load`; nobody else writes the heap's words while the heap does (`&mut`), and the driver's
+    // pointers reach only bodies of blocks that it owns.
+    unsafe { (at as *mut usize).write(word) }
+}
+
+/// Copies words, also where both ranges share some.
+#[inline(always)]
+pub(crate) fn copy(from: Address, to: Address, words: usize) {
+    // SAFETY: as for `load` and `store`, for each word of both ranges.
+    unsafe { std::ptr::copy(from as *const usize, to as *mut usize, words) }
+}
+
+/// Copies the words of a block to a place that shares none of them.
+#[inline(always)]
+pub(crate) fn copy_apart(from: Address, to: Address, words: usize) {
+    // SAFETY: as for `copy`; the caller has just allocated the target in another space.
+    unsafe { std::ptr::copy_nonoverlapping(from as *const usize, to as *mut usize, words) }
+}
+
+/// A header.
+#[inline(always)]
+pub(crate) fn header(fields: usize, tag: usize, colour: usize) -> usize {
+    fields << 10 | colour | tag
+}
+
+/// Fields of a header's block.
+#[inline(always)]
+pub(crate) fn fields_of(header: usize) -> usize {
+    header >> 10
+}
+
+/// Words of a header's block with the header.
+#[inline(always)]
+pub(crate) fn words_of(header: usize) -> usize {
+    (header >> 10) + 1
+}
+
+/// Colour bits of a header.
+#[inline(always)]
+pub(crate) fn colour_of(header: usize) -> usize {
+    header & BLACK
+}
+
+/// True where the fields of a header's block are values.
+#[inline(always)]
+pub(crate) fn is_scanned(header: usize) -> bool {
+    header & 0xff < NO_SCAN_TAG
+}
+
+/// A header of a workload's block.
+#[inline(always)]
+pub(crate) fn fields_header(fields: usize, colour: usize) -> usize {
+    header(fields, FIELDS_TAG, colour)
+}
+
+/// The header of the block at `block`.
+#[inline(always)]
+pub(crate) fn header_at(block: Address) -> usize {
+    load(block - WORD_BYTES)
+}
+
+/// Writes the header of the block at `block`.
+#[inline(always)]
+pub(crate) fn set_header(block: Address, header: usize) {
+    store(block - WORD_BYTES, header);
+}
+
+/// Fields of the block at `block`.
+#[inline(always)]
+pub(crate) fn fields_at(block: Address) -> usize {
+    fields_of(header_at(block))
+}
+
+/// The address of a field.
+#[inline(always)]
+pub(crate) fn field(block: Address, nth: usize) -> Address {
+    block + nth * WORD_BYTES
+}
+
+/// The block that lies after `block` in memory.
+#[inline(always)]
+pub(crate) fn next_in_memory(block: Address) -> Address {
+    block + words_of(header_at(block)) * WORD_BYTES
+}
+
+/// True where a word is a block's address and no immediate value.
+#[inline(always)]
+pub(crate) fn is_block(word: usize) -> bool {
+    word & 1 == 0
+}

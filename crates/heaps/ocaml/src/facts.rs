@@ -1,0 +1,63 @@
+//! Constants of the runtime, each with the file of OCaml 4.13.1 that has it. Sizes are words of 8 bytes unless named
+//! otherwise.
+
+/// Bytes of a word (64-bit machines).
+pub const WORD_BYTES: usize = 8;
+/// Bytes of the runtime's page, whatever the system's (`caml/config.h`, `Page_size`).
+pub const PAGE_BYTES: usize = 4096;
+/// Words of such a page.
+pub const PAGE_WORDS: usize = PAGE_BYTES / WORD_BYTES;
+/// Largest block of the minor heap, without its header (`caml/config.h`, `Max_young_wosize`).
+pub const YOUNG_WORDS_MAX: usize = 256;
+/// Smallest minor heap (`caml/config.h`, `Minor_heap_min`).
+pub const MINOR_WORDS_MIN: usize = 4096;
+/// Largest minor heap (`caml/config.h`, `Minor_heap_max`).
+pub const MINOR_WORDS_MAX: usize = 1 << 28;
+/// Default minor heap: `s` (`caml/config.h`, `Minor_heap_def`).
+pub const MINOR_WORDS: usize = 256 << 10;
+/// Smallest chunk of the major heap (`caml/config.h`, `Heap_chunk_min`: 15 pages' bytes, read as words).
+pub const CHUNK_WORDS_MIN: usize = 15 * PAGE_BYTES;
+/// Default increment of the major heap: `i`, percent of the heap (`caml/config.h`, `Heap_chunk_def`).
+pub const INCREMENT: usize = 15;
+/// An increment above this is a number of words, not a percentage (`major_gc.c`, `caml_clip_heap_chunk_wsz`).
+pub const INCREMENT_PERCENT_MAX: usize = 1000;
+/// Default first chunk: `h` (`caml/config.h`, `Init_heap_def`).
+pub const INITIAL_WORDS: usize = 31 * PAGE_BYTES;
+/// Default overhead that starts a compaction: `O`, percent (`caml/config.h`, `Max_percent_free_def`).
+pub const COMPACTION_OVERHEAD: usize = 500;
+/// From this `O` on no compaction starts by itself (`compact.c`, `caml_compact_heap_maybe`).
+pub const COMPACTION_NEVER: usize = 1_000_000;
+/// Cycles before the first compaction that starts by itself (`compact.c`).
+pub const COMPACTION_CYCLES_MIN: u64 = 3;
+/// Largest smoothing window: `w` (`caml/config.h`, `Max_major_window`).
+pub const WINDOW_MAX: usize = 50;
+/// Most work of one slice, as a part of a cycle; the rest is carried (`major_gc.c`).
+pub const SLICE_PART_MAX: f64 = 0.3;
+/// Entries of a mark stack that has not grown (`major_gc.c`, `MARK_STACK_INIT_SIZE`).
+pub const MARK_STACK_ENTRIES: usize = 2048;
+/// Words of an entry of the mark stack.
+pub const MARK_ENTRY_WORDS: usize = 2;
+/// The mark stack grows while it takes less than this part of the heap (`major_gc.c`, `realloc_mark_stack`).
+pub const MARK_STACK_HEAP_PART: usize = 64;
+/// Fields that are looked at before a block is pushed on the mark stack (`major_gc.c`, `mark_stack_push`).
+pub const MARK_AHEAD_FIELDS: usize = 8;
+/// Entries of the remembered set as a part of the minor heap's words (`minor_gc.c`, `realloc_generic_table`).
+pub const REMEMBERED_PART: usize = 8;
+/// First-fit's table of blocks larger than all before them (`freelist.c`, `FLP_MAX`).
+pub const FIRST_FIT_TABLE: usize = 1000;
+/// Best-fit's exact lists: one a size up to this (`freelist.c`, `BF_NUM_SMALL`).
+pub const BEST_FIT_SMALL: usize = 16;
+/// Live free space that 4.14's compactor tolerates at the end of a chunk, in words with the header
+/// (`compact.c` of 4.14, `COMPACT_FL_CUTOFF_SIZE`).
+pub const COMPACT_CUTOFF_WORDS: usize = 11;
+/// Tag of a block whose fields are values (`caml/mlvalues.h`).
+pub const FIELDS_TAG: usize = 0;
+/// Tag of a string (`caml/mlvalues.h`, `String_tag`).
+pub const STRING_TAG: usize = 252;
+/// From this tag on fields are no values (`caml/mlvalues.h`, `No_scan_tag`).
+pub const NO_SCAN_TAG: usize = 251;
+/// The immediate value 0.
+pub const IMMEDIATE: usize = 1;
+
+/// Addresses that a heap reserves: more than any workload of a machine of today needs; costs nothing until committed.
+pub const RESERVED_BYTES: usize = 256 << 30;

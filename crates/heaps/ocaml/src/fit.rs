@@ -1,0 +1,118 @@
+//! The free set: one of three policies, and what the sweeper and all policies share.
+//!
+//! Source: `freelist.c`, the part common to all policies. The runtime calls its policy through function pointers; here
+//! it is one `match` an operation.
+
+use crate::best_fit::BestFit;
+use crate::block::{Address, NULL};
+use crate::facts::BEST_FIT_SMALL;
+use crate::first_fit::FirstFit;
+use crate::next_fit::NextFit;
+use crate::spec::Policy;
+
+/// What the policies share with the sweeper.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    /// Words of the free set, headers included, fragments not.
+    pub free_words: usize,
+    /// The last free block before the sweeper (`caml_fl_merge`), or nothing.
+    pub merge: Address,
+    /// The sweeper is at work.
+    pub sweeping: bool,
+    /// Where the sweeper goes on (`caml_gc_sweep_hp`).
+    pub sweep_at: Address,
+    /// Blocks looked at by all searches for a free block.
+    pub steps: u64,
+}
+
+/// A policy's own structures.
+#[derive(Debug)]
+pub(crate) enum Fit {
+    /// Address order, from where the last search ended.
+    Next(NextFit),
+    /// Address order, from the start, with a table of record sizes.
+    First(FirstFit),
+    /// Exact lists and a splay tree.
+    Best(BestFit),
+}
+
+/// The free set.
+#[derive(Debug)]
+pub(crate) struct FreeSet {
+    pub fit: Fit,
+    pub shared: Shared,
+}
+
+/// Words at the start of the heap's memory that hold the heads of lists: links are addresses of words, heads included.
+pub(crate) const CONTROL_WORDS: usize = 4 + BEST_FIT_SMALL + 1 + 3;
+
+impl FreeSet {
+    /// An empty free set whose heads lie at `control`, below every chunk.
+    pub(crate) fn new(policy: Policy, control: Address) -> FreeSet {
+        let fit = match policy {
+            Policy::NextFit => Fit::Next(NextFit::new(control)),
+            Policy::FirstFit => Fit::First(FirstFit::new(control)),
+            Policy::BestFit => Fit::Best(BestFit::new(control)),
+        };
+        let shared = Shared { free_words: 0, merge: NULL, sweeping: false, sweep_at: NULL, steps: 0 };
+        FreeSet { fit, shared }
+    }
+
+    /// Takes a block of `fields` fields out of the free set; returns the address of its header, which the caller
+    /// writes, or nothing where no free block is large enough.
+    #[inline]
+    pub(crate) fn allocate(&mut self, fields: usize) -> Option<Address> {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.allocate(&mut self.shared, fields),
+            Fit::First(fit) => fit.allocate(&mut self.shared, fields),
+            Fit::Best(fit) => fit.allocate(&mut self.shared, fields),
+        }
+    }
+
+    /// A sweep begins.
+    pub(crate) fn init_merge(&mut self) {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.init_merge(&mut self.shared),
+            Fit::First(fit) => fit.init_merge(&mut self.shared),
+            Fit::Best(fit) => fit.init_merge(&mut self.shared),
+        }
+    }
+
+    /// Puts the dead block at `block` into the free set, merged with its neighbours; returns the header after it.
+    #[inline]
+    pub(crate) fn merge_block(&mut self, block: Address, chunk_end: Address) -> Address {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.merge_block(&mut self.shared, block),
+            Fit::First(fit) => fit.merge_block(&mut self.shared, block),
+            Fit::Best(fit) => fit.merge_block(&mut self.shared, block, chunk_end),
+        }
+    }
+
+    /// Puts the blue block of a new chunk into the free set, right after a search that found nothing.
+    pub(crate) fn add_block(&mut self, block: Address) {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.add_block(&mut self.shared, block),
+            Fit::First(fit) => fit.add_block(&mut self.shared, block),
+            Fit::Best(fit) => fit.add_block(&mut self.shared, block),
+        }
+    }
+
+    /// Makes `words` words at `at` a free block of the free set, in the order of addresses after an `init_merge`.
+    pub(crate) fn make_free(&mut self, at: Address, words: usize) {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.make_free(&mut self.shared, at, words),
+            Fit::First(fit) => fit.make_free(&mut self.shared, at, words),
+            Fit::Best(fit) => fit.make_free(&mut self.shared, at, words),
+        }
+    }
+
+    /// Forgets all free blocks, all of which are blue then: a compaction begins.
+    pub(crate) fn reset(&mut self) {
+        match &mut self.fit {
+            Fit::Next(fit) => fit.reset(),
+            Fit::First(fit) => fit.reset(),
+            Fit::Best(fit) => fit.reset(),
+        }
+        self.shared.free_words = 0;
+    }
+}

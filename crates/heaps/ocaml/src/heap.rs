@@ -1,0 +1,589 @@
+//! The heap: births, stores, and when the collector runs.
+//!
+//! Source: `minor_gc.c` (`caml_gc_dispatch`, `caml_alloc_small_dispatch`, `caml_empty_minor_heap`), `memory.c`
+//! (`caml_alloc_shr`, `caml_modify`, `expand_heap`), `major_gc.c` (`caml_major_collection_slice`,
+//! `caml_finish_major_cycle`), `gc_ctrl.c` (what the program asks for).
+//!
+//! Objects of at most 256 words are born in the minor heap, larger ones in the major heap. The words of an object are
+//! its bytes rounded up, one at least. OCaml aligns to words and no further: a birth's alignment is not looked at. The
+//! workload's objects refer to nothing, so that only the array of slots keeps them alive: an object that is no root but
+//! still in its slot lives.
+
+use crate::block::{Address, BLACK, NULL, WHITE, copy_apart, field, fields_header, header, header_at, is_block, load, store, words_of};
+use crate::chunk::Chunks;
+use crate::facts::{IMMEDIATE, STRING_TAG, WORD_BYTES, YOUNG_WORDS_MAX};
+use crate::fit::FreeSet;
+use crate::log::{Counters, Phase, Slice};
+use crate::mark::Marker;
+use crate::minor::Minor;
+use crate::pacing::{self, Pacing};
+use crate::program::{Program, slot_fields};
+use crate::spec::Spec;
+use crate::strategy::Strategy;
+use crate::sweep::Sweeper;
+use heaplab_address_space::Error;
+use heaplab_heap::{Ask, Birth, Collected, Collection, OutOfMemory, SpaceState, Work, World};
+use std::ptr::NonNull;
+use std::time::Instant;
+
+/// OCaml's minor and major heap.
+#[derive(Debug)]
+pub struct OCaml {
+    pub(crate) spec: Spec,
+    pub(crate) strategy: &'static Strategy,
+    pub(crate) chunks: Chunks,
+    pub(crate) free: FreeSet,
+    pub(crate) minor: Minor,
+    pub(crate) program: Program,
+    pub(crate) marker: Marker,
+    pub(crate) sweeper: Sweeper,
+    pub(crate) pacing: Pacing,
+    pub(crate) phase: Phase,
+    pub(crate) counts: Counters,
+    pub(crate) cycle: Cycle,
+    /// Free words when the last sweep began.
+    pub(crate) free_words_at_sweep: usize,
+    minor_requested: bool,
+    slice_requested: bool,
+    births: u64,
+    born_bytes: u64,
+    slices: Vec<Slice>,
+    collections: Vec<Collection>,
+    measures_pauses: bool,
+    pause_ns: u64,
+}
+
+/// A cycle of the major collector.
+#[derive(Debug, Default)]
+pub(crate) struct Cycle {
+    cause: &'static str,
+    before: SpaceState,
+    /// Words of the heap when it began.
+    pub heap_words: usize,
+    promoted_objects: u64,
+    promoted_words: u64,
+    /// Blocks that a compaction moved.
+    pub moved: u64,
+    pub moved_words: u64,
+}
+
+/// The system or the limit gives no more memory; so many words were asked for.
+pub(crate) struct Full(usize);
+
+impl OCaml {
+    /// A heap in which nothing was born. The program around the workload begins with the first birth, when the number
+    /// of slots is known.
+    ///
+    /// # Errors
+    /// The system gives no addresses, or the limit is below the minor heap and the first chunk.
+    pub fn new(spec: Spec) -> Result<OCaml, Error> {
+        let limit = spec.limit_bytes.and_then(|bytes| usize::try_from(bytes).ok());
+        let chunks = Chunks::new(spec.minor_words, limit)?;
+        let minor = Minor::new(chunks.minor.clone());
+        let mut heap = OCaml {
+            strategy: spec.version.strategy(),
+            free: FreeSet::new(spec.policy, chunks.control),
+            chunks,
+            minor,
+            program: Program::new(),
+            marker: Marker::new(),
+            sweeper: Sweeper::default(),
+            pacing: Pacing::new(spec.window),
+            phase: Phase::Idle,
+            counts: Counters::default(),
+            cycle: Cycle::default(),
+            free_words_at_sweep: 0,
+            minor_requested: false,
+            slice_requested: false,
+            births: 0,
+            born_bytes: 0,
+            slices: Vec::new(),
+            collections: Vec::new(),
+            measures_pauses: false,
+            pause_ns: 0,
+            spec,
+        };
+        let words = heap.clip_chunk(heap.spec.initial_words);
+        let Some(chunk) = heap.chunks.obtain(words) else {
+            let bytes = words * WORD_BYTES;
+            return Err(Error::Reserve { bytes, source: std::io::ErrorKind::OutOfMemory.into() });
+        };
+        let (start, words) = (chunk.start, chunk.words());
+        heap.chunks.add(chunk);
+        heap.free.init_merge();
+        heap.free.make_free(start, words);
+        heap.begin_arguments();
+        Ok(heap)
+    }
+
+    /// The parameters.
+    pub fn spec(&self) -> &Spec {
+        &self.spec
+    }
+
+    /// All slices so far, oldest first.
+    pub fn slices(&self) -> &[Slice] {
+        &self.slices
+    }
+
+    /// Counters so far.
+    pub fn counters(&self) -> Counters {
+        Counters {
+            minor_words: self.counts.minor_words + self.minor.used_words() as u64,
+            major_words: self.counts.major_words + self.pacing.allocated_words as u64,
+            heap_words: self.chunks.words as u64,
+            heap_chunks: self.chunks.chain.len() as u64,
+            top_heap_words: self.chunks.words_max as u64,
+            free_words: self.free.shared.free_words as u64,
+            ..self.counts
+        }
+    }
+
+    /// Free blocks that searches have looked at so far.
+    pub fn search_steps(&self) -> u64 {
+        self.free.shared.steps
+    }
+
+    /// Times that the mark stack could not grow and was emptied.
+    pub fn mark_stack_overflows(&self) -> u64 {
+        self.marker.overflows
+    }
+
+    /// Where a body lies: in the minor heap (`None`) or in the n-th chunk of the major heap, and how far from the start.
+    pub fn locate(&self, body: NonNull<u8>) -> (Option<usize>, usize) {
+        let at = body.as_ptr() as Address;
+        match self.chunks.find(at) {
+            Some(nth) => (Some(nth), at - self.chunks.chain[nth].start),
+            None => (None, at - self.minor.range.start),
+        }
+    }
+
+    /// Where all objects lie, as one number (FNV-1a over chunk and distance, slot by slot): equal where two heaps of the
+    /// same slots have every object at the same place. 0 before the first birth.
+    pub fn placement(&self) -> u64 {
+        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
+        for slot in 0..self.program.count {
+            let object = load(field(self.program.slots, slot));
+            let place = match NonNull::new(object as *mut u8).filter(|_| is_block(object)).map(|body| self.locate(body)) {
+                None => 0,
+                Some((None, at)) => at as u64 | 1,
+                Some((Some(nth), at)) => ((nth as u64) << 40) + at as u64,
+            };
+            hash = (hash ^ place).wrapping_mul(0x100_0000_01b3);
+        }
+        hash
+    }
+
+    /// `Gc.compact`: two full cycles and a compaction, whatever is free.
+    ///
+    /// # Errors
+    /// The major heap has no room for what the minor heap has.
+    pub fn compact_now<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
+        self.full_major(world, true).map_err(|full| self.out_of_memory(full))
+    }
+
+    /// The program's arguments are the first blocks of the minor heap.
+    fn begin_arguments(&mut self) {
+        let array = self.cut(1, header(1, crate::facts::FIELDS_TAG, WHITE));
+        let string = self.cut(1, header(1, STRING_TAG, WHITE));
+        store(string, usize::from_le_bytes(*b"heaplab\0"));
+        store(array, string);
+        (self.program.arguments, self.program.argument) = (array, string);
+    }
+
+    /// The program allocates its slots.
+    #[cold]
+    fn begin<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+        let count = slot_fields(world.slots());
+        let slots = self.allocate_major(count, fields_header(count, WHITE))?;
+        for nth in 0..count {
+            store(field(slots, nth), IMMEDIATE);
+        }
+        (self.program.slots, self.program.count) = (slots, count);
+        self.process_pending(world)
+    }
+
+    /// Cuts a block off the minor heap, which has room.
+    #[inline(always)]
+    fn cut(&mut self, fields: usize, header: usize) -> Address {
+        self.minor.at -= (fields + 1) * WORD_BYTES;
+        store(self.minor.at, header);
+        self.minor.at + WORD_BYTES
+    }
+
+    /// A block of at most 256 fields.
+    #[inline]
+    fn allocate_small<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
+        let bytes = (fields + 1) * WORD_BYTES;
+        if self.minor_requested || self.slice_requested || self.minor.at - bytes < self.minor.trigger {
+            self.make_room(bytes, world)?;
+        }
+        Ok(self.cut(fields, fields_header(fields, WHITE)))
+    }
+
+    #[cold]
+    fn make_room<W: World>(&mut self, bytes: usize, world: &mut W) -> Result<(), Full> {
+        loop {
+            self.process_pending(world)?;
+            if self.minor.at - bytes >= self.minor.trigger {
+                return Ok(());
+            }
+            self.dispatch(world)?;
+        }
+    }
+
+    /// A block of the major heap, which grows where no free block is large enough.
+    #[inline]
+    fn allocate_major(&mut self, fields: usize, header: usize) -> Result<Address, Full> {
+        let at = match self.free.allocate(fields) {
+            Some(at) => at,
+            None => self.expand(fields)?,
+        };
+        let black = match self.phase {
+            Phase::Mark => true,
+            Phase::Sweep => at >= self.free.shared.sweep_at,
+            Phase::Idle => false,
+        };
+        store(at, if black { header | BLACK } else { header });
+        self.pacing.allocated_words += fields + 1;
+        if self.pacing.allocated_words > self.minor.words() {
+            self.slice_requested = true;
+        }
+        Ok(at + WORD_BYTES)
+    }
+
+    /// Takes a chunk from the system and allocates in it.
+    #[cold]
+    fn expand(&mut self, fields: usize) -> Result<Address, Full> {
+        let words = self.clip_chunk(fields.saturating_add(fields / 100 * self.spec.space_overhead));
+        let chunk = self.chunks.obtain(words).ok_or(Full(words))?;
+        let (start, words) = (chunk.start, chunk.words());
+        store(start, fields_header(words - 1, crate::block::BLUE));
+        let nth = self.chunks.add(chunk);
+        if self.phase == Phase::Sweep && nth <= self.sweeper.chunk {
+            self.sweeper.chunk += 1;
+        }
+        self.free.add_block(start + WORD_BYTES);
+        self.free.allocate(fields).ok_or(Full(words))
+    }
+
+    /// Runs what was asked for and has not run.
+    #[inline(always)]
+    fn process_pending<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+        if self.minor_requested || self.slice_requested { self.dispatch(world) } else { Ok(()) }
+    }
+
+    /// A minor collection, a slice, or both.
+    fn dispatch<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+        let began = self.measures_pauses.then(Instant::now);
+        if self.minor.trigger == self.minor.range.start {
+            self.minor_requested = true;
+        } else {
+            self.slice_requested = true;
+        }
+        if self.phase == Phase::Idle {
+            // A cycle begins with an empty minor heap.
+            (self.minor_requested, self.slice_requested) = (true, true);
+        }
+        if self.minor_requested {
+            self.minor.trigger = self.minor.middle();
+            self.empty_minor_heap(world)?;
+            self.minor_requested = false;
+        }
+        if self.slice_requested {
+            self.slice_requested = false;
+            self.minor.trigger = self.minor.range.start;
+            self.slice(world)?;
+        }
+        if let Some(began) = began {
+            self.pause_ns += began.elapsed().as_nanos() as u64;
+        }
+        Ok(())
+    }
+
+    /// A minor collection, where the minor heap has anything: what lives moves to the major heap, in the order in which
+    /// the slots were written.
+    pub(crate) fn empty_minor_heap<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+        if self.minor.at == self.minor.range.end {
+            return Ok(());
+        }
+        let before = self.pacing.allocated_words;
+        self.promote_arguments()?;
+        for nth in 0..self.minor.remembered.len() {
+            let slot = self.minor.remembered[nth];
+            let at = field(self.program.slots, slot as usize);
+            let block = load(at);
+            if is_block(block) && self.minor.has(block) {
+                let header = header_at(block);
+                let words = words_of(header);
+                let Ok(to) = self.allocate_major(words - 1, header) else {
+                    // What has moved has moved; the rest stays, and the next birth tries again.
+                    self.minor.remembered.drain(..nth);
+                    self.minor_requested = true;
+                    self.counts.promoted_words += (self.pacing.allocated_words - before) as u64;
+                    return Err(Full(words));
+                };
+                copy_apart(block, to, words - 1);
+                store(at, to);
+                if let Some(address) = NonNull::new(to as *mut u8) {
+                    world.moved(slot, address);
+                }
+                self.cycle.promoted_objects += 1;
+            }
+        }
+        let promoted = (self.pacing.allocated_words - before) as u64;
+        self.counts.promoted_words += promoted;
+        self.cycle.promoted_words += promoted;
+        let used = self.minor.used_words();
+        self.counts.minor_words += used as u64;
+        self.pacing.clock += used as f64 / self.minor.words() as f64;
+        self.minor.at = self.minor.range.end;
+        self.minor.remembered.clear();
+        self.counts.minor_collections += 1;
+        Ok(())
+    }
+
+    /// The arguments are global roots: they come before the remembered set.
+    #[inline(always)]
+    fn promote_arguments(&mut self) -> Result<(), Full> {
+        if !self.minor.has(self.program.arguments) {
+            return Ok(());
+        }
+        let array = self.allocate_major(1, header(1, crate::facts::FIELDS_TAG, WHITE))?;
+        let string = self.allocate_major(1, header(1, STRING_TAG, WHITE))?;
+        store(string, load(self.program.argument));
+        store(array, string);
+        (self.program.arguments, self.program.argument) = (array, string);
+        Ok(())
+    }
+
+    /// A slice of the major collector, on its own.
+    fn slice<W: World>(&mut self, world: &mut W) -> Result<(), Full> {
+        let (heap_words, overhead) = (self.chunks.words, self.spec.space_overhead);
+        let allocated_words = self.pacing.allocated_words;
+        let part = self.pacing.begin(heap_words, overhead);
+        let computed_work = match self.phase {
+            Phase::Idle => 0,
+            Phase::Mark => pacing::mark_work(part.filtered, heap_words, overhead),
+            Phase::Sweep => pacing::sweep_work(part.filtered, heap_words),
+        };
+        self.slices.push(Slice {
+            births: self.births,
+            phase: self.phase,
+            heap_words,
+            allocated_words,
+            p: part.raw,
+            backlog: self.pacing.backlog,
+            filtered_p: part.filtered,
+            computed_work,
+        });
+        match self.phase {
+            Phase::Idle => {
+                if self.minor.at == self.minor.range.end {
+                    self.start_cycle("pacing");
+                }
+                self.pacing.give_back(part.filtered);
+            }
+            Phase::Mark => self.mark(computed_work),
+            Phase::Sweep => {
+                self.sweep(computed_work);
+                if self.phase == Phase::Idle {
+                    self.compact_maybe(world, self.cycle_overhead())?;
+                }
+            }
+        }
+        self.counts.major_words += std::mem::take(&mut self.pacing.allocated_words) as u64;
+        Ok(())
+    }
+
+    fn start_cycle(&mut self, cause: &'static str) {
+        debug_assert!(self.marker.is_idle());
+        self.marker.words = 0;
+        self.cycle = Cycle { cause, before: self.space(), heap_words: self.chunks.words, ..Cycle::default() };
+        for root in [self.program.slots, self.program.newborn, self.program.arguments] {
+            if root != NULL {
+                self.darken(root);
+            }
+        }
+        self.phase = Phase::Mark;
+    }
+
+    fn mark(&mut self, work: i64) {
+        if self.mark_slice(work) {
+            self.init_sweep();
+            self.phase = Phase::Sweep;
+        }
+    }
+
+    fn sweep(&mut self, work: i64) {
+        if self.sweep_slice(work) {
+            self.phase = Phase::Idle;
+            self.counts.major_collections += 1;
+            self.minor_requested = true;
+            self.record_cycle();
+        }
+    }
+
+    fn record_cycle(&mut self) {
+        let (alive, alive_words) = self.sweeper.alive;
+        let Cycle { cause, before, promoted_objects, promoted_words, moved, moved_words, .. } = self.cycle;
+        let bytes = |words: u64| words * WORD_BYTES as u64;
+        self.collections.push(Collection {
+            kind: "major".into(),
+            cause: cause.into(),
+            births: self.births,
+            born_bytes: self.born_bytes,
+            before,
+            after: self.space(),
+            spaces: Vec::new(),
+            work: Work {
+                marked_objects: alive,
+                marked_bytes: bytes(alive_words),
+                moved_objects: moved + promoted_objects,
+                moved_bytes: bytes(moved_words + promoted_words),
+                promoted_objects,
+                promoted_bytes: bytes(promoted_words),
+                ..Work::default()
+            },
+            pause_ns: self.measures_pauses.then(|| std::mem::take(&mut self.pause_ns)),
+        });
+    }
+
+    fn space(&self) -> SpaceState {
+        let (words, free) = (self.chunks.words as u64, self.free.shared.free_words as u64);
+        let bytes = WORD_BYTES as u64;
+        SpaceState { used_bytes: (words - free) * bytes, available_bytes: free * bytes, committed_bytes: words * bytes, waste_bytes: 0 }
+    }
+
+    /// Ends the cycle that runs, or runs a whole one.
+    pub(crate) fn finish_cycle(&mut self, cause: &'static str) {
+        if self.phase == Phase::Idle {
+            self.pacing.backlog = 0.0;
+            self.start_cycle(cause);
+        }
+        while self.phase == Phase::Mark {
+            self.mark(i64::MAX);
+        }
+        while self.phase == Phase::Sweep {
+            self.sweep(i64::MAX);
+        }
+        self.counts.major_words += std::mem::take(&mut self.pacing.allocated_words) as u64;
+    }
+
+    /// `Gc.full_major`, or `Gc.compact`.
+    fn full_major<W: World>(&mut self, world: &mut W, compact: bool) -> Result<(), Full> {
+        if self.program.slots == NULL {
+            self.begin(world)?;
+        }
+        let began = self.measures_pauses.then(Instant::now);
+        let cause = if compact { "compact" } else { "forced" };
+        self.empty_minor_heap(world)?;
+        self.finish_cycle(cause);
+        self.process_pending(world)?;
+        self.empty_minor_heap(world)?;
+        self.finish_cycle(cause);
+        self.counts.forced_major_collections += 1;
+        if compact || self.free_overhead().min(999_999.0) >= self.spec.max_overhead as f64 {
+            self.compact_heap(world);
+        }
+        self.process_pending(world)?;
+        if let Some(began) = began {
+            self.pause_ns += began.elapsed().as_nanos() as u64;
+        }
+        Ok(())
+    }
+
+    #[cold]
+    fn out_of_memory(&self, Full(words): Full) -> OutOfMemory {
+        OutOfMemory {
+            size: words * WORD_BYTES,
+            live_bytes: self.collections.last().map_or(0, |collection| collection.work.marked_bytes),
+            committed_bytes: self.chunks.committed_bytes() as u64,
+            limit_bytes: self.chunks.limit.limit_bytes() as u64,
+        }
+    }
+
+    fn allocate_words<W: World>(&mut self, fields: usize, world: &mut W) -> Result<Address, Full> {
+        if self.program.slots == NULL {
+            self.begin(world)?;
+        }
+        if fields <= YOUNG_WORDS_MAX {
+            return self.allocate_small(fields, world);
+        }
+        let block = self.allocate_major(fields, fields_header(fields, WHITE))?;
+        self.program.newborn = block;
+        let collected = self.process_pending(world);
+        let block = std::mem::replace(&mut self.program.newborn, NULL);
+        collected.map(|()| block)
+    }
+}
+
+impl Collected for OCaml {
+    #[inline]
+    fn allocate<W: World>(&mut self, birth: Birth, world: &mut W) -> Result<NonNull<u8>, OutOfMemory> {
+        let fields = birth.size.div_ceil(WORD_BYTES).max(1);
+        let block = match self.allocate_words(fields, world) {
+            Ok(block) => block,
+            Err(full) => return Err(self.out_of_memory(full)),
+        };
+        self.births += 1;
+        self.born_bytes += birth.size as u64;
+        // SAFETY: a block's address is never 0, the address of no word.
+        Ok(unsafe { NonNull::new_unchecked(block as *mut u8) })
+    }
+
+    #[inline]
+    fn stored(&mut self, slot: u32, _: Option<NonNull<u8>>, now: Option<NonNull<u8>>) {
+        let now = now.map_or(IMMEDIATE, |now| now.as_ptr() as Address);
+        if self.program.slots == NULL {
+            // Nothing was born: an empty slot stays empty.
+            return;
+        }
+        assert!((slot as usize) < self.program.count, "slot {slot} of {} slots", self.program.count);
+        let at = field(self.program.slots, slot as usize);
+        let before = load(at);
+        store(at, now);
+        if is_block(before) {
+            if self.minor.has(before) {
+                return;
+            }
+            if self.phase == Phase::Mark {
+                self.darken(before);
+            }
+        }
+        if is_block(now) && self.minor.has(now) {
+            if self.minor.remembered.len() == self.minor.remembered_max {
+                self.minor_requested = true;
+            }
+            self.minor.remembered.push(slot);
+        }
+    }
+
+    #[inline]
+    fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
+        if self.strategy.polls && (self.minor_requested || self.slice_requested) {
+            return self.dispatch(world).map_err(|full| self.out_of_memory(full));
+        }
+        Ok(())
+    }
+
+    fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {
+        let done = match ask {
+            Ask::Full => self.full_major(world, false),
+            Ask::Minor => {
+                self.minor_requested = true;
+                let begun = if self.program.slots == NULL { self.begin(world) } else { Ok(()) };
+                begun.and_then(|()| self.process_pending(world))
+            }
+        };
+        done.map_err(|full| self.out_of_memory(full))
+    }
+
+    fn collections(&self) -> &[Collection] {
+        &self.collections
+    }
+
+    fn measure_pauses(&mut self) {
+        self.measures_pauses = true;
+    }
+}

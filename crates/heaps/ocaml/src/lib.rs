@@ -1,0 +1,59 @@
+//! OCaml 4's minor and major heap with next-fit, first-fit and best-fit, as a heap that any workload can run on.
+//!
+//! For whoever asks what a workload costs under OCaml's collector, or which of its three policies serves it best. The
+//! rules are those of OCaml's runtime (`runtime/*.c`, versions 4.12 to 4.14), read there and written anew; what a rule
+//! was taken from stands at the head of each module. A run makes the same decisions as the real runtime, slice for
+//! slice: when it collects, how much it marks and sweeps, where each block lies.
+//!
+//! **The program around the workload.** A heap of the lab has no program; OCaml's pacing depends on one. So this heap
+//! contains the smallest program that can run a workload: its arguments (one string in an array) and one array of
+//! slots, allocated directly in the major heap, which is the only root of the workload's objects. `heaplab-ocamlrt`
+//! has the same program in OCaml.
+//!
+//! Where to look:
+//!
+//! - [`spec`]: the names of the policies, and `OCAMLRUNPARAM`'s parameters.
+//! - [`facts`]: the runtime's constants; [`strategy`]: what differs between versions, as data.
+//! - `block`, `chunk`, `placement`: words, chunks of the major heap, and where malloc puts them.
+//! - `ordered`, `next_fit`, `first_fit`, `best_fit`, `splay`: the free lists.
+//! - `minor`, `pacing`, `mark`, `sweep`, `compact`: the collector, a file a mechanism.
+//! - [`heap`]: the heap; [`log`]: what it says of each slice; `check`: its invariants.
+//!
+//! ```
+//! use heaplab_heap::Heap as _;
+//! use heaplab_ocaml::{OCaml, spec::Spec};
+//! let heap = OCaml::new(Spec::parse("best-fit,o=80,s=32k").unwrap()).unwrap();
+//! assert_eq!(heap.counters().heap_words, 126_976, "31 pages of 4096 words");
+//! heap.check_deep().unwrap();
+//! ```
+
+#[cfg(not(target_pointer_width = "64"))]
+compile_error!("heaplab-ocaml follows the runtime of 64-bit machines");
+
+mod best_fit;
+mod block;
+mod check;
+mod chunk;
+mod compact;
+pub mod facts;
+mod family;
+mod first_fit;
+mod fit;
+pub mod heap;
+pub mod log;
+mod mark;
+mod minor;
+mod next_fit;
+mod ordered;
+mod pacing;
+mod placement;
+mod program;
+pub mod spec;
+mod splay;
+pub mod strategy;
+mod sweep;
+
+pub use family::{Named, OCamls};
+pub use heap::OCaml;
+pub use log::{Counters, Phase, Slice};
+pub use program::slot_fields;

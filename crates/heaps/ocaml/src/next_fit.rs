@@ -1,0 +1,84 @@
+//! Next-fit: a search begins where the last one ended.
+//!
+//! Source: `freelist.c`, next-fit. After a hit the rover is the *predecessor* of the block that was cut, so that the
+//! next search tries the same block again: allocations run through a large block until it is used up.
+
+use crate::block::{Address, NULL};
+use crate::fit::Shared;
+use crate::ordered::{Ordered, next, size};
+
+/// Next-fit's free list.
+#[derive(Debug)]
+pub(crate) struct NextFit {
+    pub list: Ordered,
+    /// The next search begins after this block.
+    pub rover: Address,
+}
+
+impl NextFit {
+    pub(crate) fn new(control: Address) -> NextFit {
+        let list = Ordered::new(control);
+        NextFit { rover: list.head, list }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        self.list.reset();
+        self.rover = self.list.head;
+    }
+
+    #[inline]
+    pub(crate) fn allocate(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
+        let mut previous = self.rover;
+        let mut current = next(previous);
+        while current != NULL {
+            shared.steps += 1;
+            if size(current) >= fields {
+                self.rover = previous;
+                return Some(self.list.carve(shared, fields + 1, previous, current).0);
+            }
+            previous = current;
+            current = next(previous);
+        }
+        self.list.last = previous;
+        self.allocate_from_start(shared, fields)
+    }
+
+    /// From the head to the rover, when nothing was found behind the rover.
+    #[cold]
+    fn allocate_from_start(&mut self, shared: &mut Shared, fields: usize) -> Option<Address> {
+        let mut previous = self.list.head;
+        let mut current = next(previous);
+        while previous != self.rover {
+            shared.steps += 1;
+            if size(current) >= fields {
+                self.rover = previous;
+                return Some(self.list.carve(shared, fields + 1, previous, current).0);
+            }
+            previous = current;
+            current = next(previous);
+        }
+        None
+    }
+
+    pub(crate) fn init_merge(&mut self, shared: &mut Shared) {
+        self.list.init_merge(shared);
+    }
+
+    #[inline]
+    pub(crate) fn merge_block(&mut self, shared: &mut Shared, block: Address) -> Address {
+        let previous = shared.merge;
+        let (after, absorbed) = self.list.merge_block(shared, block);
+        if absorbed != NULL && self.rover == absorbed {
+            self.rover = previous;
+        }
+        after
+    }
+
+    pub(crate) fn add_block(&mut self, shared: &mut Shared, block: Address) {
+        self.list.add_block(shared, block);
+    }
+
+    pub(crate) fn make_free(&mut self, shared: &mut Shared, at: Address, words: usize) {
+        self.list.make_free(shared, at, words);
+    }
+}

@@ -1,0 +1,268 @@
+//! Best-fit's large free blocks: a splay tree of sizes, each with a circular list of blocks of that size.
+//!
+//! Source: `freelist.c`, "splay trees" (Sleator and Tarjan, "Self-adjusting binary search trees", 1985: simple top-down
+//! splaying; Standish's tree of lists). A search for an allocation does not splay; an insertion into a list that exists
+//! does. All links are words of the heap, the tree's root too, so that a link is an address.
+//!
+//! A large free block's fields: is it its list's node; left and right child (of nodes); previous and next in its list.
+
+use crate::block::{Address, NULL, fields_at, load, store};
+use crate::facts::{BEST_FIT_SMALL, WORD_BYTES};
+use crate::fit::Shared;
+
+const LEFT: usize = WORD_BYTES;
+const RIGHT: usize = 2 * WORD_BYTES;
+const PREVIOUS: usize = 3 * WORD_BYTES;
+const NEXT: usize = 4 * WORD_BYTES;
+
+/// The tree.
+#[derive(Debug)]
+pub(crate) struct Tree {
+    /// The word that holds the root; two words for splaying follow.
+    root: Address,
+    /// The smallest block, where it is known and alone in its list.
+    pub least: Address,
+}
+
+/// Child of `node` at sizes below its own.
+pub(crate) fn left(node: Address) -> Address {
+    load(node + LEFT)
+}
+
+/// Child of `node` at sizes above its own.
+pub(crate) fn right(node: Address) -> Address {
+    load(node + RIGHT)
+}
+
+/// The next block in the list of `block`.
+pub(crate) fn next(block: Address) -> Address {
+    load(block + NEXT)
+}
+
+/// The previous block in the list of `block`.
+pub(crate) fn previous(block: Address) -> Address {
+    load(block + PREVIOUS)
+}
+
+/// True where `block` is its list's node of the tree.
+pub(crate) fn is_node(block: Address) -> bool {
+    load(block) == 1
+}
+
+impl Tree {
+    /// An empty tree whose root is the word at `root`; the two words behind are the tree's too.
+    pub(crate) fn new(root: Address) -> Tree {
+        store(root, NULL);
+        Tree { root, least: NULL }
+    }
+
+    pub(crate) fn reset(&mut self) {
+        store(self.root, NULL);
+        self.least = NULL;
+    }
+
+    /// The root node.
+    pub(crate) fn root(&self) -> Address {
+        load(self.root)
+    }
+
+    /// The link to the node of this size, or the empty link where the node would be.
+    #[inline]
+    fn search(&self, shared: &mut Shared, size: usize) -> Address {
+        let mut link = self.root;
+        loop {
+            let node = load(link);
+            if node == NULL {
+                return link;
+            }
+            shared.steps += 1;
+            let found = fields_at(node);
+            if found == size {
+                return link;
+            }
+            link = node + if found > size { LEFT } else { RIGHT };
+        }
+    }
+
+    /// The link to the smallest node of at least `size` fields, and a size that no node between has: the next lower
+    /// one that the search met.
+    #[inline]
+    pub(crate) fn search_best(&self, shared: &mut Shared, size: usize) -> Option<(Address, usize)> {
+        let mut link = self.root;
+        let mut best = None;
+        let mut lower = BEST_FIT_SMALL;
+        loop {
+            let node = load(link);
+            if node == NULL {
+                return best.map(|best| (best, lower));
+            }
+            shared.steps += 1;
+            let found = fields_at(node);
+            if found == size {
+                return Some((link, size));
+            }
+            if found > size {
+                best = Some(link);
+                link = node + LEFT;
+            } else {
+                lower = found;
+                link = node + RIGHT;
+            }
+        }
+    }
+
+    /// Splays the tree at a size: its node, or the last one of the search, becomes the root.
+    fn splay(&mut self, shared: &mut Shared, size: usize) {
+        let (left_top, right_top) = (self.root + WORD_BYTES, self.root + 2 * WORD_BYTES);
+        let (mut left_bottom, mut right_bottom) = (left_top, right_top);
+        let mut node = load(self.root);
+        if node == NULL {
+            return;
+        }
+        store(left_top, NULL);
+        store(right_top, NULL);
+        loop {
+            shared.steps += 1;
+            let found = fields_at(node);
+            if found == size {
+                break;
+            }
+            let (near, far) = if found > size { (LEFT, RIGHT) } else { (RIGHT, LEFT) };
+            let mut child = load(node + near);
+            if child == NULL {
+                break;
+            }
+            let below = fields_at(child);
+            if (found > size && below > size) || (found < size && below < size) {
+                store(node + near, load(child + far));
+                store(child + far, node);
+                node = child;
+                child = load(node + near);
+                if child == NULL {
+                    break;
+                }
+            }
+            if found > size {
+                store(right_bottom, node);
+                right_bottom = node + LEFT;
+            } else {
+                store(left_bottom, node);
+                left_bottom = node + RIGHT;
+            }
+            node = child;
+        }
+        store(left_bottom, left(node));
+        store(right_bottom, right(node));
+        store(node + LEFT, load(left_top));
+        store(node + RIGHT, load(right_top));
+        store(self.root, node);
+    }
+
+    /// Splays a subtree at its smallest node, which is returned as its root and has no left child.
+    fn splay_least(&mut self, mut node: Address) -> Address {
+        let right_top = self.root + 2 * WORD_BYTES;
+        let mut right_bottom = right_top;
+        store(right_top, NULL);
+        loop {
+            let mut child = left(node);
+            if child == NULL {
+                break;
+            }
+            store(node + LEFT, right(child));
+            store(child + RIGHT, node);
+            node = child;
+            child = left(node);
+            if child == NULL {
+                break;
+            }
+            store(right_bottom, node);
+            right_bottom = node + LEFT;
+            node = child;
+        }
+        store(right_bottom, right(node));
+        store(node + RIGHT, load(right_top));
+        node
+    }
+
+    /// Takes the node that `link` leads to out of the tree.
+    pub(crate) fn remove_node(&mut self, link: Address) {
+        let node = load(link);
+        if node == self.least {
+            self.least = NULL;
+        }
+        let (low, high) = (left(node), right(node));
+        if low == NULL {
+            store(link, high);
+        } else if high == NULL {
+            store(link, low);
+        } else {
+            let least = self.splay_least(high);
+            store(least + LEFT, low);
+            store(link, least);
+        }
+    }
+
+    /// Puts a blue block into the tree: a node of its own, or at the tail of the list of its size.
+    #[inline]
+    pub(crate) fn insert(&mut self, shared: &mut Shared, block: Address) {
+        let size = fields_at(block);
+        let link = self.search(shared, size);
+        let node = load(link);
+        if self.least != NULL {
+            let least = fields_at(self.least);
+            if size < least {
+                self.least = block;
+            } else if size == least {
+                self.least = NULL;
+            }
+        }
+        if node == NULL {
+            store(block, 1);
+            store(block + LEFT, NULL);
+            store(block + RIGHT, NULL);
+            store(block + PREVIOUS, block);
+            store(block + NEXT, block);
+            store(link, block);
+        } else {
+            let tail = previous(node);
+            store(block, 0);
+            store(block + PREVIOUS, tail);
+            store(block + NEXT, node);
+            store(tail + NEXT, block);
+            store(node + PREVIOUS, block);
+            self.splay(shared, size);
+        }
+    }
+
+    /// Takes the block after `node` out of the list of `node`, which has more than one.
+    #[inline]
+    pub(crate) fn take_next(&mut self, node: Address) -> Address {
+        let block = next(node);
+        let after = next(block);
+        store(node + NEXT, after);
+        store(after + PREVIOUS, node);
+        block
+    }
+
+    /// Takes any block out.
+    #[inline]
+    pub(crate) fn remove(&mut self, shared: &mut Shared, block: Address) {
+        let (before, after) = (previous(block), next(block));
+        if !is_node(block) {
+            store(before + NEXT, after);
+            store(after + PREVIOUS, before);
+            return;
+        }
+        let link = self.search(shared, fields_at(block));
+        if after == block {
+            self.remove_node(link);
+            return;
+        }
+        store(after + PREVIOUS, before);
+        store(before + NEXT, after);
+        store(link, after);
+        store(after, 1);
+        store(after + LEFT, left(block));
+        store(after + RIGHT, right(block));
+    }
+}

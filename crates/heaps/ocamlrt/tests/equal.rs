@@ -1,0 +1,61 @@
+//! heaplab's OCaml heap against the real runtime: every slice, every counter, and where every object lies.
+
+mod common;
+
+use common::{Shape, compare, generate};
+use heaplab_ocaml::spec::Spec;
+use heaplab_ocamlrt::{Driver, OCamlError};
+
+/// The driver, or nothing where OCaml is not installed and need not be.
+fn driver() -> Option<Driver> {
+    match Driver::build() {
+        Ok(driver) => Some(driver),
+        Err(error @ (OCamlError::Missing | OCamlError::Version(_))) => {
+            assert!(std::env::var_os("HEAPLAB_REQUIRE_ORACLES").is_none(), "{error}");
+            eprintln!("skipped: {error}");
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}
+
+/// The rules of the compiler that is installed.
+fn spec(driver: &Driver, text: &str) -> Spec {
+    Spec::parse(&format!("{text},version={}", driver.version())).unwrap()
+}
+
+fn all_equal(shapes: &[Shape], specs: &[&str], steps: usize) {
+    let Some(driver) = driver() else { return };
+    for (nth, shape) in shapes.iter().enumerate() {
+        let slots = [300, 3000, 12_000][nth % 3];
+        let workload = generate(*shape, steps, slots, nth as u64);
+        for text in specs {
+            if let Err(difference) = compare(&driver, spec(&driver, text), slots, &workload) {
+                panic!("{shape:?}, {text}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_policy_is_equal_on_each_shape() {
+    let shapes: Vec<Shape> = Shape::ALL.into_iter().map(|(_, shape)| shape).filter(|shape| *shape != Shape::Large).collect();
+    all_equal(&shapes, &["best-fit,o=80,s=32k", "next-fit,o=80,s=32k", "first-fit,o=80,s=32k"], 60_000);
+}
+
+#[test]
+fn overheads_and_minor_heaps_are_equal() {
+    let specs =
+        ["best-fit,o=20,s=4k", "next-fit,o=320,s=4k", "first-fit,o=40,s=256k", "best-fit,o=160,s=32k,w=7", "best-fit,i=64k,h=200k,s=8k"];
+    all_equal(&[Shape::Mixed, Shape::Cache, Shape::Phases], &specs, 100_000);
+}
+
+#[test]
+fn large_objects_are_equal() {
+    all_equal(&[Shape::Large], &["best-fit,s=32k", "next-fit,s=32k", "first-fit,s=32k"], 3000);
+}
+
+#[test]
+fn compactions_are_equal() {
+    all_equal(&[Shape::Tides, Shape::Forced], &["best-fit,s=8k,o=20,O=50", "next-fit,s=32k,o=200,O=20", "first-fit,s=32k,o=80"], 150_000);
+}
