@@ -60,4 +60,4 @@ pub const NO_SCAN_TAG: usize = 251;
 pub const IMMEDIATE: usize = 1;
 
 /// Addresses that a heap reserves: more than any workload of a machine of today needs; costs nothing until committed.
-pub const RESERVED_BYTES: usize = 256 << 30;
+pub const RESERVED_BYTES: usize = 32 << 30;

@@ -18,11 +18,14 @@ pub(crate) struct FirstFit {
     pub table: Vec<Address>,
     /// No record lies between the table's last one and this block; nothing: not known.
     pub beyond: Address,
+    /// Where an entry's replacements are gathered, so that mending takes no memory of its own each time.
+    records: Vec<Address>,
 }
 
 impl FirstFit {
     pub(crate) fn new(control: Address) -> FirstFit {
-        FirstFit { list: Ordered::new(control), table: Vec::with_capacity(FIRST_FIT_TABLE + 1), beyond: NULL }
+        let (table, records) = (Vec::with_capacity(FIRST_FIT_TABLE + 1), Vec::new());
+        FirstFit { list: Ordered::new(control), table, beyond: NULL, records }
     }
 
     pub(crate) fn reset(&mut self) {
@@ -130,16 +133,14 @@ impl FirstFit {
             }
             return;
         }
-        let mut records = [NULL; FIRST_FIT_TABLE];
-        let mut found = 0;
+        self.records.clear();
         let mut previous = self.table[nth];
-        while previous != self.table[nth + 1] && found < FIRST_FIT_TABLE - nth {
+        while previous != self.table[nth + 1] && self.records.len() < FIRST_FIT_TABLE - nth {
             shared.steps += 1;
             let current = next(previous);
             let size = size(current);
             if size > record {
-                records[found] = previous;
-                found += 1;
+                self.records.push(previous);
                 record = size;
                 if size >= was {
                     break;
@@ -147,11 +148,11 @@ impl FirstFit {
             }
             previous = current;
         }
-        if found == 1 {
-            self.table[nth] = records[0];
+        if let [only] = self.records[..] {
+            self.table[nth] = only;
             return;
         }
-        self.table.splice(nth..=nth, records[..found].iter().copied());
+        self.table.splice(nth..=nth, self.records.iter().copied());
         if self.table.len() > FIRST_FIT_TABLE {
             self.beyond = next(self.table[FIRST_FIT_TABLE - 1]);
             self.table.truncate(FIRST_FIT_TABLE - 1);

@@ -66,7 +66,7 @@ pub const PARAMETERS: [Parameter; 9] = [
     },
     Parameter { name: "w", takes: "1 to 50", default: "1", help: "slices that the major collector's work is smoothed over" },
     Parameter { name: "version", takes: "4.12, 4.13 or 4.14", default: "4.13", help: "whose rules" },
-    Parameter { name: "limit", takes: "bytes, or with k, m, g", default: "256g", help: "most bytes that both heaps may have" },
+    Parameter { name: "limit", takes: "bytes, or with k, m, g", default: "32g", help: "most bytes that both heaps may have" },
 ];
 
 /// Long names of the parameters.
