@@ -5,6 +5,7 @@ use anyhow::Result;
 use heaplab_arena::Arenas;
 use heaplab_heap::FamilyError;
 use heaplab_metaspace::Metaspaces;
+use heaplab_node::Nodes;
 use heaplab_ocaml::OCamls;
 use heaplab_ocamlrt::Runtimes;
 use heaplab_replay::{Families, Of, Selected};
@@ -14,7 +15,7 @@ use heaplab_v8::V8s;
 
 /// Every family.
 pub const FAMILIES: Families =
-    Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s), &Of(OCamls), &Of(Runtimes)]);
+    Families(&[&Of(Allocators), &Of(Metaspaces), &Of(Arenas), &Of(Textbook), &Of(V8s), &Of(Nodes), &Of(OCamls), &Of(Runtimes)]);
 
 /// How parameters follow a heap's name.
 pub const SYNTAX: &str = "Parameters follow a heap's name: NAME:PARAMETER=VALUE,PARAMETER=VALUE. A comma and a colon mean the same, \

@@ -45,6 +45,8 @@ enum Command {
     Curve(Box<commands::curve::Args>),
     /// Turn another tool's trace into a bundle
     Import(commands::import::Args),
+    /// Make a workload from stated sizes and lifetimes
+    Generate(commands::generate::Args),
     /// Write a profile for another tool
     Export(commands::export::Args),
     /// List every heap there is, with its parameters
@@ -141,6 +143,7 @@ fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Replay(args) => commands::replay::run(args),
         Command::Curve(args) => commands::curve::run(*args),
         Command::Import(args) => commands::import::run(args),
+        Command::Generate(args) => commands::generate::run(args),
         Command::Export(args) => commands::export::run(args),
         Command::Heaps(args) => commands::heaps::run(args),
         Command::Tour(args) => commands::tour::run(args),

@@ -2,6 +2,7 @@
 
 pub mod curve;
 pub mod export;
+pub mod generate;
 pub mod heaps;
 pub mod import;
 pub mod mark;

@@ -1,0 +1,96 @@
+//! `heaplab generate`: a workload from stated distributions, as a bundle.
+
+use anyhow::{Context, Result, anyhow};
+use heaplab_generate::{Generator, Spec, SpecError, Statement};
+use heaplab_trace::bundle::BundleWriter;
+use heaplab_trace::{EventSink, EventSource};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::fs::File;
+use std::io::Read;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Largest file of sizes that is read, bytes.
+const SIZES_BYTES_MAX: u64 = 64 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  heaplab generate sizes=web,lifetimes=phase,seed=7 -o w.heaplab
+  heaplab generate sizes=octane,lifetimes=generational,births=10000000,slots=200000 -o g.heaplab
+  heaplab generate sizes=file:sizes.csv,lifetimes=cache,collect=0 -o c.heaplab    lines: size,weight
+  heaplab generate lifetimes=fragmentation,births=30000 -o f.heaplab    Dart's fragmentation test
+
+What can be stated:
+  sizes=  octane, web, uniform:LEAST-MOST, fixed:BYTES or file:PATH; web where none are named
+  lifetimes=  phase, random, queue, cache, generational or fragmentation; random where none are named
+  births=  objects born; 1000000
+  slots=  objects that random, queue, cache and generational keep; 20000
+  phases=  phases of lifetimes=phase, of which each asks for other sizes of the mix; 10
+  die=  per cent of what lives at the end of a phase that die there (70); of the young of generational (90)
+  same=  per cent of births that are followed by one of the same size; web 35, octane 50, others as it happens
+  collect=  a full collection is forced after every so many births; a tenth of births; 0: none
+  seed=  which of all workloads of this statement; 1
+
+The same words give the same workload for all time. What is printed says how it differs from its statement.";
+
+/// Arguments of `heaplab generate`.
+#[derive(Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What to generate, as KEY=VALUE,KEY=VALUE
+    #[arg(value_name = "STATEMENT", default_value = "")]
+    statement: String,
+    /// The bundle to make; it must not exist
+    #[arg(short, long, value_name = "BUNDLE")]
+    output: PathBuf,
+    /// Print the statement as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Runs the command.
+pub fn run(args: Args) -> Result<ExitCode> {
+    let spec = match Spec::parse(&args.statement, read) {
+        Ok(spec) => spec,
+        // The file is named rightly and what is in it is wrong, or it cannot be read.
+        Err(error @ SpecError::Sizes { .. }) => return Err(anyhow!(error)),
+        Err(error) => misasked!("{error}; see heaplab generate --help"),
+    };
+    let births = spec.births;
+    let mut generator = Generator::new(spec);
+    let mut writer = BundleWriter::create(&args.output)?;
+    let bar =
+        ProgressBar::new(births).with_style(ProgressStyle::with_template("{wide_bar} {human_pos} of {human_len} births, {eta} left")?);
+    let mut batch = Vec::new();
+    loop {
+        generator.next_batch(&mut batch)?;
+        if batch.is_empty() {
+            break;
+        }
+        for event in &batch {
+            writer.push(event)?;
+        }
+        bar.set_position(generator.counts().births);
+    }
+    bar.finish_and_clear();
+    writer.finish(&generator.tables(), generator.meta())?;
+    let statement = Statement::of(&generator);
+    if args.json {
+        println!("{}", serde_json::to_string_pretty(&statement)?)?;
+    } else {
+        println!("{}: {}", args.output.display(), generator.meta().program)?;
+        print!("{statement}")?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn read(path: &str) -> Result<String, String> {
+    let text = || -> Result<String> {
+        let file = File::open(path).with_context(|| format!("cannot open {path}"))?;
+        let mut text = String::new();
+        file.take(SIZES_BYTES_MAX + 1).read_to_string(&mut text).with_context(|| format!("cannot read {path}"))?;
+        anyhow::ensure!(text.len() as u64 <= SIZES_BYTES_MAX, "{path}: larger than {SIZES_BYTES_MAX} bytes");
+        Ok(text)
+    };
+    text().map_err(|error| format!("{error:#}"))
+}

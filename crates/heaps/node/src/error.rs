@@ -1,0 +1,100 @@
+//! Why a real V8 gave no answer, and what to do.
+
+use std::path::PathBuf;
+
+/// Why a workload could not be run in Node.
+#[derive(Debug, thiserror::Error)]
+pub enum NodeError {
+    /// No Node of this version was found.
+    #[error("Node {version} is not installed: looked {looked}; {install}")]
+    Missing {
+        /// The version asked for.
+        version: String,
+        /// Where it was looked for.
+        looked: String,
+        /// How to get it.
+        install: String,
+    },
+    /// The file is there, and is another Node or none.
+    #[error("{}: expected Node {expected}, found {found}", path.display())]
+    WrongVersion {
+        /// The program.
+        path: PathBuf,
+        /// The version asked for.
+        expected: String,
+        /// What it says of itself.
+        found: String,
+    },
+    /// The V8 in it knows no free-list strategies.
+    #[error(
+        "{}: this Node cannot choose a free-list strategy ({said}); V8 7.8 to 8.4 can: use version=12.22.1, 13.14.0, 14.0.0 or 14.21.3",
+        path.display()
+    )]
+    NoStrategies {
+        /// The program.
+        path: PathBuf,
+        /// What it said.
+        said: String,
+    },
+    /// It could not be started.
+    #[error("{}: cannot {action}: {source}", path.display())]
+    Start {
+        /// The program, or the temporary file.
+        path: PathBuf,
+        /// What was attempted.
+        action: &'static str,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// The workload is one that no program can have produced, or that V8 cannot hold.
+    #[error("step {step} of the workload: {what}")]
+    Workload {
+        /// Number of the step, from 0.
+        step: u64,
+        /// What is wrong.
+        what: String,
+    },
+    /// V8 gave up.
+    #[error(
+        "V8 ran out of memory with {live} live after its last collection, {workload_bytes} of them requested by the workload{limit}; \
+         raise limit= (heap bytes) or use a smaller workload"
+    )]
+    OutOfMemory {
+        /// What V8 says was live, "44.9 MB".
+        live: String,
+        /// The most requested bytes that the workload has live at once.
+        workload_bytes: u64,
+        /// " (limit=64m)", or nothing.
+        limit: String,
+    },
+    /// It ended in another way than by finishing.
+    #[error("Node died: {how}{said}")]
+    Died {
+        /// "exit status 1", "signal 11".
+        how: String,
+        /// The end of what it wrote to standard error, after a colon.
+        said: String,
+    },
+    /// It did not end in time, and was killed.
+    #[error(
+        "Node did not finish within {seconds} s and was killed, after {collections} of {expected} collections; allow more with timeout="
+    )]
+    Hung {
+        /// The limit.
+        seconds: u64,
+        /// Collections that it had reported.
+        collections: usize,
+        /// Collections of the workload.
+        expected: usize,
+    },
+    /// It finished, and what it wrote is not what the driver writes.
+    #[error("what Node wrote to {place}: expected {expected}, found {found}")]
+    Output {
+        /// "the results", "standard output, line 12".
+        place: String,
+        /// What the driver writes.
+        expected: String,
+        /// What is there.
+        found: String,
+    },
+}

@@ -1,0 +1,244 @@
+//! One run: the workload into a file, Node over it, what came back as collections.
+
+use crate::process::{self, Ended, Limits};
+use crate::results::{self, Head, OLD_SPACE, Record};
+use crate::spec::{Compact, Gc};
+use crate::traces::{self, FreeLists, Traced, Traces};
+use crate::workload::{self, Feed, Forced, Rules, Workload};
+use crate::{NodeError, Spec, find, known};
+use heaplab_heap::{Collection, SpaceChange, SpaceState, Work};
+use std::borrow::Cow;
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+const DRIVER: &str = include_str!("driver.js");
+/// Steps that take no longer than a second in any case, for the default time limit.
+const STEPS_A_SECOND: u64 = 20_000;
+const SECONDS_MIN: u64 = 600;
+
+/// What a real V8 made of a workload.
+#[derive(Clone, Debug)]
+pub struct Run {
+    /// "Node 13.14.0 (V8 7.9.317.25-node.32)".
+    pub version: String,
+    /// What each space held before the workload began, Node's own objects, as V8 says.
+    pub start: Vec<(String, SpaceState)>,
+    /// Collections in order, the last one forced at the end; with `gc=own` scavenges too. States are less the start's
+    /// (see the crate's documentation). With `gc=own` the requested bytes of births are known for the last one only.
+    pub collections: Vec<Collection>,
+    /// Free blocks of old space by page and category, Node's pages included; where `categories=true`.
+    pub free_lists: Vec<FreeLists>,
+    /// Free percentage from which V8 evacuated a page, for each full collection that thought of pages; where `compact=regular`.
+    pub thresholds: Vec<Option<u32>>,
+    /// Full collections that V8 made of its own accord besides the forced ones; with `gc=forced` a large limit makes them rare.
+    pub unforced: u64,
+    /// User and system CPU time of the whole Node process, its start included, ns.
+    pub cpu_ns: u64,
+}
+
+/// Runs the steps that `feed` gives, on `slots` slots, as `spec` says.
+///
+/// # Errors
+/// See [`NodeError`]. Nothing is left behind in any case.
+pub fn run(spec: &Spec, slots: u32, feed: Feed<'_>) -> Result<Run, NodeError> {
+    let node = find::node(spec)?;
+    let rules = Rules { every: spec.every, leave_out_collections: spec.gc == Gc::Own };
+    let workload = workload::write(slots, rules, feed)?;
+    let least = workload.forced.len() + 1;
+    let most = if spec.gc == Gc::Own { least + known::OWN_COLLECTIONS_MAX } else { least };
+    let timeout = spec.timeout.unwrap_or(Duration::from_secs(SECONDS_MIN + workload.steps / STEPS_A_SECOND));
+    let limits = Limits { timeout, results_bytes: results::bytes_max(most), output_bytes: traces::BYTES_MAX, expected: least };
+    let input =
+        workload.file.try_clone().map_err(|source| NodeError::Start { path: node.clone(), action: "give the workload to", source })?;
+    let ended = process::run(command(spec, &node, slots), &node, Some(input), &limits)?;
+    refuse(spec, &node, &workload, &ended, &limits)?;
+    let (head, records) = results::parse(&ended.results, least, most).map_err(|(expected, found)| NodeError::Output {
+        place: "the results".into(),
+        expected,
+        found,
+    })?;
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let traces = traces::parse(&said).map_err(|(line, expected, found)| NodeError::Output {
+        place: format!("standard output, line {line}"),
+        expected: expected.into(),
+        found: format!("{found:?}"),
+    })?;
+    assemble(spec, &workload, head, &records, traces, ended.cpu_ns)
+}
+
+fn command(spec: &Spec, node: &Path, slots: u32) -> Command {
+    let mut traced = vec!["--trace-gc", "--trace-gc-nvp"];
+    if spec.gc == Gc::Own {
+        traced.push("--trace-gc-verbose");
+    }
+    if spec.compact == Compact::Regular {
+        traced.push("--trace-fragmentation-verbose");
+    }
+    if spec.categories {
+        traced.extend(["--trace-gc-freelists", "--trace-gc-freelists-verbose"]);
+    }
+    let mut command = Command::new(node);
+    command.args(spec.flags()).args(["-e", DRIVER, "--"]).arg(format!(
+        "{slots},{},{},{}",
+        spec.compact.name(),
+        spec.gc.name(),
+        traced.join(",")
+    ));
+    // The environment and the folder become strings in the heap; a library path may be what makes the program start at all.
+    command.env_clear().current_dir("/");
+    if let Some(path) = std::env::var_os("LD_LIBRARY_PATH") {
+        command.env("LD_LIBRARY_PATH", path);
+    }
+    command
+}
+
+/// Whether Node ended in another way than by finishing.
+fn refuse(spec: &Spec, node: &Path, workload: &Workload, ended: &Ended, limits: &Limits) -> Result<(), NodeError> {
+    if ended.timed_out {
+        let collections = results::count(&ended.results).saturating_sub(1);
+        return Err(NodeError::Hung { seconds: limits.timeout.as_secs(), collections, expected: limits.expected - 1 });
+    }
+    if ended.succeeded() {
+        return Ok(());
+    }
+    if let Some(said) = ended.stderr.lines().find(|line| line.contains("bad option")) {
+        let said = said.rsplit_once(": ").map_or(said, |(_, option)| option);
+        return Err(NodeError::NoStrategies { path: node.into(), said: format!("bad option {said}") });
+    }
+    if ended.stderr.contains("out of memory") {
+        let live = live_at_the_end(&String::from_utf8_lossy(&ended.stdout)).unwrap_or_else(|| "an unknown number of bytes".into());
+        return Err(NodeError::OutOfMemory {
+            live,
+            workload_bytes: workload.peak_bytes,
+            limit: spec.named_limit().map_or_else(String::new, |limit| format!(" ({limit})")),
+        });
+    }
+    let last: Vec<&str> = ended.stderr.lines().filter(|line| !line.trim().is_empty()).collect();
+    let said: String = last.iter().skip(last.len().saturating_sub(5)).copied().collect::<Vec<_>>().join("; ").chars().take(500).collect();
+    let said = match ended.exit_status() {
+        Some(71) => ": it could not write its results".into(),
+        Some(72) => ": it could not read the workload".into(),
+        _ if said.is_empty() => String::new(),
+        _ => format!(": {said}"),
+    };
+    Err(NodeError::Died { how: ended.how(), said })
+}
+
+/// The bytes of the last collection that V8 traced.
+fn live_at_the_end(stdout: &str) -> Option<String> {
+    let (_, rest) = stdout.rsplit_once("total_size_after=")?;
+    let number: u64 = rest.split_ascii_whitespace().next()?.parse().ok()?;
+    Some(format!("{number} bytes"))
+}
+
+fn assemble(spec: &Spec, workload: &Workload, head: Head, records: &[Record], traces: Traces, cpu_ns: u64) -> Result<Run, NodeError> {
+    if head.node != spec.version {
+        let place = "the results".into();
+        return Err(NodeError::Output { place, expected: format!("Node {}", spec.version), found: format!("Node {}", head.node) });
+    }
+    // The driver settles and reports the start with collections of its own.
+    let traced = traces.collections.get(known::SETTLING_COLLECTIONS..).unwrap_or_default();
+    let start = &records[0].after;
+    let full = |traced: &&Traced| traced.kind != "s";
+    let forced_full = workload.forced.iter().filter(|forced| !forced.minor).count();
+    let collections = match spec.gc {
+        Gc::Forced => workload.forced.iter().zip(&records[1..]).map(|(forced, record)| forced_one(forced, &head, record, start)).collect(),
+        Gc::Own => own(&workload.forced, &head, records, traced, start),
+    };
+    let fulls = traced.iter().filter(full).count();
+    let thresholds = if spec.compact == Compact::Regular {
+        traced.iter().filter(full).map(|traced| traced.threshold_percent).collect()
+    } else {
+        Vec::new()
+    };
+    Ok(Run {
+        version: format!("Node {} (V8 {})", head.node, head.v8),
+        start: head.spaces.iter().cloned().zip(start.iter().copied()).collect(),
+        collections,
+        free_lists: traces.free_lists,
+        thresholds,
+        unforced: fulls.saturating_sub(forced_full) as u64,
+        cpu_ns,
+    })
+}
+
+/// The kind of a full collection, as V8's rules name it.
+const FULL: &str = "mark-compact";
+const SCAVENGE: &str = "scavenge";
+
+/// A record as a collection, less the start.
+fn of_record(head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
+    let states = || {
+        let spaces = head.spaces.iter().zip(&record.before).zip(&record.after).zip(start);
+        spaces.map(|(((name, before), after), start)| SpaceChange {
+            name: Cow::Owned(name.clone()),
+            before: results::relative(name, *before, *start),
+            after: results::relative(name, *after, *start),
+        })
+    };
+    let old = states().find(|space| space.name == OLD_SPACE).unwrap_or_default();
+    let spaces = states().filter(|space| space.name != OLD_SPACE).collect();
+    Collection { births: record.births, before: old.before, after: old.after, spaces, ..Collection::default() }
+}
+
+fn forced_one(forced: &Forced, head: &Head, record: &Record, start: &[SpaceState]) -> Collection {
+    let kind = if forced.minor { SCAVENGE } else { FULL }.into();
+    Collection { kind, cause: "forced".into(), born_bytes: forced.born_bytes, ..of_record(head, record, start) }
+}
+
+/// V8's own collections: each record is of one birth, in which V8 collected once or (a scavenge that did not help) more
+/// often, and its trace has a line for each. The line that ends a record's collections leaves old space as the record
+/// says; the others get what lies between. The last record is of the collection that the driver forces.
+fn own(forced: &[Forced], head: &Head, records: &[Record], traced: &[Traced], start: &[SpaceState]) -> Vec<Collection> {
+    let old = head.spaces.iter().position(|space| space == OLD_SPACE).unwrap_or_default();
+    let mut traced = traced.iter().peekable();
+    let mut collections = Vec::with_capacity(traced.len());
+    for (index, record) in records.iter().enumerate().skip(1) {
+        let end = forced.last().filter(|_| index + 1 == records.len());
+        let whole = of_record(head, record, start);
+        let born_bytes = end.map_or(0, |end| end.born_bytes);
+        let whole = Collection { born_bytes, ..whole };
+        let after = record.after[old];
+        let mut before = whole.before;
+        while let Some(line) = traced.next() {
+            let scavenge = line.kind == "s";
+            let ends = line.old.used_bytes >> 10 == after.used_bytes >> 10 && line.old.committed_bytes >> 10 == after.committed_bytes >> 10;
+            let is_last = ends && (end.is_none() || traced.peek().is_none());
+            let step = Collection {
+                kind: if scavenge { SCAVENGE } else { FULL }.into(),
+                cause: if end.is_some() && is_last {
+                    "forced"
+                } else if scavenge {
+                    "allocation"
+                } else {
+                    "limit"
+                }
+                .into(),
+                before,
+                after: results::relative(OLD_SPACE, line.old, start[old]),
+                work: Work { moved_bytes: line.copied_bytes + line.promoted_bytes, promoted_bytes: line.promoted_bytes, ..Work::default() },
+                pause_ns: Some(line.pause_ns),
+                ..whole.clone()
+            };
+            before = step.after;
+            collections.push(if is_last { Collection { after: whole.after, ..step } } else { step });
+            if is_last {
+                break;
+            }
+        }
+    }
+    collections
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_live_is_read_from_the_last_trace() {
+        let said = "[1:0x2] 130 ms: pause=1 total_size_after=10 x\n[1:0x2] 131 ms: pause=1 total_size_after=44900 holes=1\n";
+        assert_eq!(live_at_the_end(said).as_deref(), Some("44900 bytes"));
+        assert_eq!(live_at_the_end("no report"), None);
+    }
+}
