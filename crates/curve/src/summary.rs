@@ -170,3 +170,68 @@ fn runtime_told(plan: &Plan, blocks: &[Block]) -> Option<RuntimeTold> {
     let answered = measures.all(|measure| measure.collections.is_some());
     Some(RuntimeTold { name: runtime.name().into(), question: runtime.question().into(), answered })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Failure;
+    use crate::simulated::{Program, experiment};
+    use crate::verdict::Budget;
+    use heaplab_experiment::statistics::Random;
+
+    fn said(plan: &Plan, blocks: Vec<Block>, budget: Option<&str>) -> (Results, String) {
+        let budget = budget.map(|text| Budget::parse(text).unwrap());
+        let asked = Asked { command: "./bench".into(), vary: "OCAMLRUNPARAM=o={20..320x10}".into(), budget };
+        let results = summarize(plan, &Measured { blocks, ended: None }, &asked);
+        let text = [results.verdict.join("\n"), results.cautions.join("\n")].join("\n\n");
+        (results, text)
+    }
+
+    #[test]
+    fn what_is_said_of_two_programs() {
+        let first = Program::EXAMPLE;
+        let second = Program { c: first.c * 0.7, m: first.m * 0.7, ..first };
+        let (mut plan, mut blocks) = experiment(&[first, second], 10, 3);
+        plan.settings.default = true;
+        let mut random = Random(9);
+        for (variant, program) in [first, second].iter().enumerate() {
+            for block in &mut blocks {
+                let report = CellReport::Measured(Box::new(program.run(80e6, 1.0, &mut random)));
+                block.cells.push(crate::run::BlockCell { cell: CellId { variant, setting: None }, report });
+                // The least setting of the first never runs.
+                for cell in block.cells.iter_mut().filter(|cell| cell.cell == CellId { variant: 0, setting: Some(0) }) {
+                    cell.report =
+                        CellReport::Failed(Failure { reason: "it ended with status 2: out of memory".into(), ..Failure::default() });
+                }
+            }
+        }
+        let (results, text) = said(&plan, blocks, Some("200MB"));
+        insta::assert_snapshot!(text);
+        let like = results.variants[1].points.last().and_then(|point| point.like.as_deref()).unwrap();
+        assert!(["o=79", "o=80", "o=81"].contains(&like), "the garbage of o=80 was put in: {like}");
+        let json = serde_json::to_value(&results).unwrap();
+        assert!(json["variants"][0]["curve"].get("a").is_none(), "a, b and c stay inside");
+    }
+
+    #[test]
+    fn a_variable_that_is_not_read_has_no_curve() {
+        let (plan, mut blocks) = experiment(&[Program::EXAMPLE], 8, 5);
+        let mut random = Random(4);
+        for cell in blocks.iter_mut().flat_map(|block| &mut block.cells) {
+            cell.report = CellReport::Measured(Box::new(Program::EXAMPLE.run(80e6, 1.0, &mut random)));
+        }
+        let (results, text) = said(&plan, blocks, None);
+        assert!(!results.variants[0].effect);
+        insta::assert_snapshot!(text);
+        assert!(!crate::svg::picture(&results).contains("stroke-width=\"2\""), "no curve is drawn");
+    }
+
+    #[test]
+    fn without_garbage_a_curve_comes_with_a_warning() {
+        let program = Program { noise: 0.002, tells: false, ..Program::EXAMPLE };
+        let (plan, blocks) = experiment(&[program], 10, 2);
+        let (results, text) = said(&plan, blocks, None);
+        assert_eq!(results.variants[0].curve.method, Some("hyperbola"));
+        assert!(text.contains("ill-conditioned"), "{text}");
+    }
+}

@@ -115,9 +115,9 @@ fn no_effect(variant: &VariantResult, results: &Results) -> Option<String> {
     } else {
         ""
     };
-    let name = if variant.name.is_empty() { String::new() } else { format!("{}: ", variant.name) };
+    let beginning = if variant.name.is_empty() { String::from("No") } else { format!("{}: no", variant.name) };
     Some(format!(
-        "{name}no effect of {range} was shown: neither time nor space differs between {}{told}. The command seems not to read it; no curve is drawn.",
+        "{beginning} effect of {range} was shown: neither time nor space differs between {}{told}. The command seems not to read it; no curve is drawn.",
         plural(variant.points.iter().filter(|point| !point.is_default()).count() as u64, "setting")
     ))
 }
