@@ -52,6 +52,11 @@ pub struct Version {
     /// A refill that finds nothing sweeps pages until one gave enough: at most so many of them. 7.8 and 7.9 mean one too, but never
     /// count (`pages_freed` in `Sweeper::ParallelSweepSpace`).
     pub sweep_pages_max: usize,
+    /// A page's remembered set, once there, stays until the page goes. Later versions give it back when a full collection left it empty.
+    pub remembered_sets_stay: bool,
+    /// Pages that Node's own objects fill before a workload begins: live bytes, whether it has a remembered set, and how many there are. They
+    /// serve no allocation, but they are sorted and swept among the others. As the driver of the family `node` leaves them.
+    pub base: &'static [(u32, bool, usize)],
     /// A full collection promotes every young object (`FLAG_always_promote_young_mc`).
     pub promotes_all_young: bool,
 }
@@ -63,10 +68,46 @@ impl Version {
     }
 }
 
+const BASE_7_8: &[(u32, bool, usize)] = &[(143_072, true, 1), (261_856, false, 9)];
+const BASE_7_9: &[(u32, bool, usize)] = &[(143_064, true, 1), (261_848, false, 5), (261_840, false, 4)];
+const BASE_8: &[(u32, bool, usize)] = &[(143_064, false, 1), (261_840, false, 62)];
+
 /// All versions, oldest first.
 pub const VERSIONS: [Version; 4] = [
-    Version { name: "7.8", node: "12.22.1", area_bytes: 261_864, sweep_pages_max: usize::MAX, promotes_all_young: false },
-    Version { name: "7.9", node: "13.14.0", area_bytes: 261_856, sweep_pages_max: usize::MAX, promotes_all_young: false },
-    Version { name: "8.1", node: "14.0.0", area_bytes: 261_856, sweep_pages_max: 1, promotes_all_young: false },
-    Version { name: "8.4", node: "14.21.3", area_bytes: 261_856, sweep_pages_max: 1, promotes_all_young: true },
+    Version {
+        name: "7.8",
+        node: "12.22.1",
+        area_bytes: 261_864,
+        sweep_pages_max: usize::MAX,
+        remembered_sets_stay: true,
+        base: BASE_7_8,
+        promotes_all_young: false,
+    },
+    Version {
+        name: "7.9",
+        node: "13.14.0",
+        area_bytes: 261_856,
+        sweep_pages_max: usize::MAX,
+        remembered_sets_stay: true,
+        base: BASE_7_9,
+        promotes_all_young: false,
+    },
+    Version {
+        name: "8.1",
+        node: "14.0.0",
+        area_bytes: 261_856,
+        sweep_pages_max: 1,
+        remembered_sets_stay: false,
+        base: BASE_8,
+        promotes_all_young: false,
+    },
+    Version {
+        name: "8.4",
+        node: "14.21.3",
+        area_bytes: 261_856,
+        sweep_pages_max: 1,
+        remembered_sets_stay: false,
+        base: BASE_8,
+        promotes_all_young: true,
+    },
 ];

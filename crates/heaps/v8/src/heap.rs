@@ -114,8 +114,13 @@ impl Parts {
     }
 
     /// After a full collection: array objects that died or moved are no longer remembered. What is young is in the table's slots.
-    pub fn forget_dead_remembered_arrays(&mut self) {
+    pub fn forget_remembered(&mut self) {
         self.remembered_arrays.clear();
+        if !self.old.version.remembered_sets_stay {
+            for page in self.old.pages.of(&self.old.spaces[MAIN].list) {
+                self.old.pages[page].remembered = false;
+            }
+        }
     }
 }
 
@@ -144,8 +149,8 @@ impl V8Heap {
         let new = NewSpace::new(&mut pages, capacity_pages).ok_or_else(shape)?;
         let mut old = OldGeneration::new(pages, spec.strategy.clone(), spec.version, spec.limit_bytes);
         // The runtime's own full pages wait to be swept, as after the collection that ended its start.
-        for &live_bytes in &spec.base {
-            old.add_base_page(live_bytes);
+        for (live_bytes, remembered) in spec.base_pages() {
+            old.add_base_page(live_bytes, remembered);
         }
         old.sweeper.start(&old.pages);
         let parts = Parts {

@@ -26,7 +26,7 @@ pub fn run<W: World>(parts: &mut Parts, world: &mut W) -> Result<Work, NoRoom> {
     mark(parts, world, &mut work);
     start_sweeping(parts);
     evacuate(parts, world, &candidates, &mut work)?;
-    parts.forget_dead_remembered_arrays();
+    parts.forget_remembered();
     work.swept_bytes = used_before.saturating_sub(work.marked_bytes);
     Ok(work)
 }

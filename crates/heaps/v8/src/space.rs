@@ -83,11 +83,12 @@ impl OldGeneration {
     }
 
     /// Adds a page of the runtime's own objects, which waits to be swept.
-    pub fn add_base_page(&mut self, live_bytes: u32) {
+    pub fn add_base_page(&mut self, live_bytes: u32, remembered: bool) {
         if let Some(page) = self.pages.take_base(live_bytes, self.strategy.categories()) {
             self.pages.push_back(&mut self.spaces[MAIN].list, page);
             self.spaces[MAIN].size += live_bytes as usize;
             self.base = (self.base.0 + 1, self.base.1 + live_bytes as usize);
+            self.pages[page].remembered = remembered;
             self.sweeper.add(&mut self.pages, page);
         }
     }

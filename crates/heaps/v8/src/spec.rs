@@ -41,8 +41,8 @@ pub struct Spec {
     pub semi_space_bytes: usize,
     /// Old space and large objects at most.
     pub limit_bytes: usize,
-    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space.
-    pub base: Vec<u32>,
+    /// Live bytes of the pages that the runtime's own objects fill, in the order of their space, and whether the page has a remembered set.
+    pub base: Option<Vec<(u32, bool)>>,
     /// Parameters as they were given.
     given: Vec<(String, String)>,
 }
@@ -97,7 +97,7 @@ impl Default for Spec {
             shape: Shape::Array,
             semi_space_bytes: SEMI_SPACE_BYTES,
             limit_bytes: LIMIT_BYTES,
-            base: Vec::new(),
+            base: None,
             given: Vec::new(),
         }
     }
@@ -164,8 +164,10 @@ impl Spec {
                 self.semi_space_bytes = size.filter(fits).ok_or_else(|| wrong("semi_space", "512k to 1g in whole pages of 256k"))?;
             }
             "base" => {
-                let sizes: Option<Vec<u32>> = value.split('+').map(|size| size.parse().ok().filter(fits_page)).collect();
-                self.base = sizes.ok_or_else(|| wrong("base", "live bytes of pages, each 1 to 261856, joined by +"))?;
+                let sizes: Option<Vec<(u32, bool)>> = value.split('+').map(base_page).collect();
+                self.base = Some(sizes.ok_or_else(|| {
+                    wrong("base", "live bytes of pages, each 1 to 261856, with an r behind where it has a remembered set, joined by +")
+                })?);
             }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
@@ -179,14 +181,22 @@ impl Spec {
         Ok(())
     }
 
+    /// The pages that the runtime's own objects fill: as given, else as the version has them.
+    pub fn base_pages(&self) -> Vec<(u32, bool)> {
+        let known = || self.version.base.iter().flat_map(|&(live, remembered, count)| std::iter::repeat_n((live, remembered), count));
+        self.base.clone().unwrap_or_else(|| known().collect())
+    }
+
     /// Addresses to reserve: what the limit allows, semi-spaces, and copies while a collection runs.
     pub fn reserved_bytes(&self) -> usize {
         (3 * self.limit_bytes.min(1 << 40)).max(1 << 32) + 4 * self.semi_space_bytes
     }
 }
 
-fn fits_page(size: &u32) -> bool {
-    (1..=PAGE_BYTES as u32).contains(size)
+/// A page's live bytes, with an `r` behind where it has a remembered set.
+fn base_page(text: &str) -> Option<(u32, bool)> {
+    let size = text.strip_suffix('r').unwrap_or(text).parse().ok()?;
+    (1..=PAGE_BYTES as u32).contains(&size).then_some((size, text.ends_with('r')))
 }
 
 fn find_strategy(name: &str) -> Result<Strategy, SpecError> {
