@@ -28,7 +28,10 @@ impl heaplab_heap::Spec for Runtime {
     fn traits(&self) -> Traits {
         // Where OCaml is missing, running it says so.
         let files = Driver::build().map(|driver| vec![driver.program().to_owned()]).unwrap_or_default();
-        Traits { files, ..Traits::default() }
+        // A cell's process starts with a bare environment, and is to find the compiler and the driver that it made.
+        let known = ["PATH", "HOME", "XDG_CACHE_HOME"].into_iter();
+        let environment = known.filter_map(|name| Some((name.into(), std::env::var(name).ok()?))).collect();
+        Traits { files, environment, ..Traits::default() }
     }
 }
 
