@@ -191,7 +191,7 @@ pub fn page_parts(parts: &Parts, page: u32, out: &mut Vec<Part>) {
     for (at, bytes, kind) in found {
         let name = match kind {
             Kind::Free if bytes < strategy.minimum_block() => "(waste)".into(),
-            Kind::Free => format!("(free, category {})", strategy.category(bytes)),
+            Kind::Free => strategy.category_name(strategy.category(bytes)),
             Kind::Filler => "(linear area)".into(),
             _ => {
                 run = Some((run.map_or(at, |(start, _)| start), at + bytes));

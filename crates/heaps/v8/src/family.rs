@@ -1,7 +1,7 @@
 //! The family `v8`: `v8:many,version=7.9,compact=never`.
 
 use crate::spec::{PARAMETERS, Spec};
-use crate::{V8Heap, strategy};
+use crate::{V8Heap, documented, strategy};
 use heaplab_heap::{Family, FamilyError, Lab, Name, Row, Traits};
 
 /// The family's name.
@@ -13,7 +13,7 @@ pub struct V8s;
 
 impl heaplab_heap::Spec for Spec {
     fn traits(&self) -> Traits {
-        Traits { limit: self.limit_text(), walked: true, ..Traits::default() }
+        Traits { limit: self.limit_text(), files: self.file().into_iter().collect(), walked: true, ..Traits::default() }
     }
 }
 
@@ -29,7 +29,7 @@ impl Family for V8s {
             is_walked: true,
             ..Row::default()
         };
-        strategy::released().into_iter().map(row).collect()
+        documented::all().into_iter().map(row).collect()
     }
 
     fn parse(&self, name: &Name) -> Option<Result<Spec, FamilyError>> {

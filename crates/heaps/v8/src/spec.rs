@@ -1,10 +1,12 @@
 //! A heap's parameters: `v8:many,version=7.9,compact=never`.
 
+use crate::documented;
 use crate::facts::{PAGE_BYTES, SEMI_SPACE_BYTES, VERSIONS, Version};
 use crate::strategy::{self, Strategy};
 use heaplab_heap::Parameter;
 use heaplab_heap::parameter::bytes;
 use std::fmt;
+use std::path::PathBuf;
 
 /// Which pages a full collection empties.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,8 +69,14 @@ pub struct SpecError {
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 6] = [
-    Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "8.4", help: "the rules of this version of V8" },
+pub const PARAMETERS: [Parameter; 7] = [
+    Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "7.9", help: "the rules of this version of V8" },
+    Parameter {
+        name: "file",
+        takes: "a TOML file",
+        default: "none",
+        help: "a strategy of one's own instead of a named one: minimums, search, collector, room_bytes, steal",
+    },
     Parameter { name: "compact", takes: "never, regular or always", default: "regular", help: "which pages a full collection empties" },
     Parameter {
         name: "shape",
@@ -88,7 +96,7 @@ pub const PARAMETERS: [Parameter; 6] = [
 
 impl Default for Spec {
     fn default() -> Spec {
-        let [.., version] = VERSIONS;
+        let [_, version, ..] = VERSIONS;
         let mut strategies = strategy::released();
         Spec {
             strategy: strategies.remove(strategies.len() - 1),
@@ -131,6 +139,11 @@ impl Spec {
         Ok(spec)
     }
 
+    /// The file of a strategy of one's own.
+    pub fn file(&self) -> Option<PathBuf> {
+        self.given.iter().find(|(name, _)| name == "file").map(|(_, value)| value.into())
+    }
+
     /// The limit, as it was given.
     pub fn limit_text(&self) -> Option<String> {
         self.given.iter().find(|(name, _)| name == "limit").map(|(name, value)| format!("{name}={value}"))
@@ -143,6 +156,7 @@ impl Spec {
                 let found = VERSIONS.iter().find(|version| version.name == value || version.node == value);
                 self.version = *found.ok_or_else(|| wrong("version", "7.8, 7.9, 8.1 or 8.4"))?;
             }
+            "file" => self.strategy = read_strategy(value)?,
             "compact" => {
                 self.compact = match value {
                     "never" => Compact::Never,
@@ -199,8 +213,20 @@ fn base_page(text: &str) -> Option<(u32, bool)> {
     (1..=PAGE_BYTES as u32).contains(&size).then_some((size, text.ends_with('r')))
 }
 
+/// The strategy that the TOML file at `path` describes. Its size is bounded: a table of boundaries is some kilobytes.
+fn read_strategy(path: &str) -> Result<Strategy, SpecError> {
+    const FILE_BYTES_MAX: u64 = 1 << 20;
+    let wrong = |expected: String| SpecError { what: "file", expected, found: path.into() };
+    let about = std::fs::metadata(path).map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
+    if !about.is_file() || about.len() > FILE_BYTES_MAX {
+        return Err(wrong("a TOML file of at most 1 MiB".into()));
+    }
+    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("a readable TOML file ({error})")))?;
+    documented::from_toml(&text).map_err(|what| wrong(format!("a strategy, but {what}")))
+}
+
 fn find_strategy(name: &str) -> Result<Strategy, SpecError> {
-    let mut known = strategy::released();
+    let mut known = documented::all();
     match known.iter().position(|strategy| strategy.name == name) {
         Some(at) => Ok(known.swap_remove(at)),
         None => {
@@ -224,6 +250,8 @@ mod tests {
         assert_eq!(error("version=9"), "v8: version: expected 7.8, 7.9, 8.1 or 8.4, found `9`");
         assert!(error("mony").starts_with("v8: strategy: expected legacy, fast-alloc, many"));
         assert!(error("semi_space=100k").contains("whole pages"));
-        assert!(error("size=1").starts_with("v8: parameter: expected version, compact"));
+        assert!(error("size=1").starts_with("v8: parameter: expected version, file, compact"));
+        assert!(error("file=/no/such.toml").contains("a readable TOML file"), "{}", error("file=/no/such.toml"));
+        assert_eq!(Spec::parse("many-46").unwrap().strategy.categories(), 46);
     }
 }

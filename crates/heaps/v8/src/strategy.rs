@@ -122,6 +122,15 @@ impl Strategy {
         self.minimums.partition_point(|minimum| *minimum <= bytes).saturating_sub(1)
     }
 
+    /// What the free blocks of a category are called: `(free, 256 to 511 bytes)`.
+    pub fn category_name(&self, category: usize) -> String {
+        match (self.minimums.get(category), self.minimums.get(category + 1)) {
+            (Some(from), Some(next)) => format!("(free, {from} to {} bytes)", next - 1),
+            (Some(from), None) => format!("(free, {from} bytes and more)"),
+            _ => "(free)".into(),
+        }
+    }
+
     /// The steps of a request.
     pub fn steps(&self, origin: Origin) -> &[Step] {
         match origin {
@@ -159,7 +168,7 @@ impl Strategy {
     }
 }
 
-const fn step(when: When, from: Bound, to: Bound, inclusive: bool, look: Look) -> Step {
+pub(crate) const fn step(when: When, from: Bound, to: Bound, inclusive: bool, look: Look) -> Step {
     Step { when, from, to, inclusive, down: false, look }
 }
 

@@ -30,7 +30,7 @@ pub fn parts(heap: &V8Heap) -> Vec<Part> {
                 out.push(Part::new(2, Role::Blocks, "blocks", start..top));
             }
             if top < end {
-                out.push(Part::new(2, Role::Vacant, "(free)", top..end));
+                out.push(Part::new(2, Role::Vacant, "(free, new space)", top..end));
             }
         }
     }

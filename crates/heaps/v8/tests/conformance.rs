@@ -36,3 +36,14 @@ proptest! {
         drive(heap(NAMES[name]), &list).map_err(|error| TestCaseError::fail(error.to_string()))?;
     }
 }
+
+#[test]
+fn every_strategy_survives_in_every_mode() {
+    for (seed, strategy) in heaplab_v8::documented::all().into_iter().enumerate() {
+        for compact in ["never", "regular", "always"] {
+            let name = format!("{},compact={compact},semi_space=512k", strategy.name);
+            let driven = drive(heap(&name), &pseudo_random(seed as u64, 2_000)).unwrap_or_else(|error| panic!("{name}: {error}"));
+            assert!(driven.births > 500 && driven.collections > 3, "{name}: {driven:?}");
+        }
+    }
+}
