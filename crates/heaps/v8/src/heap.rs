@@ -131,6 +131,8 @@ pub struct V8Heap {
     pub(crate) spec: Spec,
     collections: Vec<Collection>,
     births: u64,
+    /// Births after which `every` forces the next collection.
+    forced_at: u64,
     born_bytes: u64,
     live_bytes: u64,
     pauses: bool,
@@ -163,7 +165,8 @@ impl V8Heap {
             pending_array: None,
             compact: spec.compact,
         };
-        Ok(V8Heap { parts, spec, collections: Vec::new(), births: 0, born_bytes: 0, live_bytes: 0, pauses: false })
+        let forced_at = spec.every;
+        Ok(V8Heap { parts, spec, collections: Vec::new(), births: 0, born_bytes: 0, live_bytes: 0, pauses: false, forced_at })
     }
 
     /// The parameters.
@@ -398,6 +401,14 @@ impl Collected for V8Heap {
         if now.is_some() {
             self.parts.dirty.insert(slot);
         }
+    }
+
+    fn safepoint<W: World>(&mut self, world: &mut W) -> Result<(), OutOfMemory> {
+        if self.spec.every == 0 || self.births < self.forced_at {
+            return Ok(());
+        }
+        self.forced_at = self.births + self.spec.every;
+        self.collect(Ask::Full, world)
     }
 
     fn collect<W: World>(&mut self, ask: Ask, world: &mut W) -> Result<(), OutOfMemory> {

@@ -45,6 +45,8 @@ pub struct Spec {
     pub limit_bytes: usize,
     /// Live bytes of the pages that the runtime's own objects fill, in the order of their space, and whether the page has a remembered set.
     pub base: Option<Vec<(u32, bool)>>,
+    /// A full collection after each so many births; 0: only those of the workload.
+    pub every: u64,
     /// Parameters as they were given.
     given: Vec<(String, String)>,
 }
@@ -69,7 +71,7 @@ pub struct SpecError {
 const LIMIT_BYTES: usize = 64 << 30;
 
 /// Parameters, as the command line lists them.
-pub const PARAMETERS: [Parameter; 7] = [
+pub const PARAMETERS: [Parameter; 8] = [
     Parameter { name: "version", takes: "7.8, 7.9, 8.1 or 8.4", default: "7.9", help: "the rules of this version of V8" },
     Parameter {
         name: "file",
@@ -91,6 +93,7 @@ pub const PARAMETERS: [Parameter; 7] = [
         default: "none",
         help: "full pages of the runtime's own objects, which wait to be swept like others",
     },
+    Parameter { name: "every", takes: "a number of births", default: "none", help: "force a full collection after each so many births" },
     Parameter { name: "limit", takes: "bytes", default: "64g", help: "old space and large objects take no more" },
 ];
 
@@ -106,6 +109,7 @@ impl Default for Spec {
             semi_space_bytes: SEMI_SPACE_BYTES,
             limit_bytes: LIMIT_BYTES,
             base: None,
+            every: 0,
             given: Vec::new(),
         }
     }
@@ -182,6 +186,10 @@ impl Spec {
                 self.base = Some(sizes.ok_or_else(|| {
                     wrong("base", "live bytes of pages, each 1 to 261856, with an r behind where it has a remembered set, joined by +")
                 })?);
+            }
+            "every" => {
+                let births = value.parse().ok().filter(|births| *births > 0);
+                self.every = births.ok_or_else(|| wrong("every", "a number of births from 1"))?;
             }
             "limit" => {
                 let size = bytes(value).and_then(|size| usize::try_from(size).ok());
