@@ -477,6 +477,7 @@ impl OCaml {
         }
         let began = self.measures_pauses.then(Instant::now);
         let cause = if compact { "compact" } else { "forced" };
+        let before = self.space();
         self.empty_minor_heap(world)?;
         self.finish_cycle(cause);
         self.process_pending(world)?;
@@ -487,6 +488,12 @@ impl OCaml {
             self.compact_heap(world);
         }
         self.process_pending(world)?;
+        // A request ends the cycle that runs and runs a whole one, which stands for the request: with the heap as the program
+        // left it and as it gets it back, compacted or not.
+        let after = self.space();
+        if let Some(last) = self.collections.last_mut() {
+            *last = Collection { cause: cause.into(), before, after, ..std::mem::take(last) };
+        }
         if let Some(began) = began {
             self.pause_ns += began.elapsed().as_nanos() as u64;
         }

@@ -1,7 +1,7 @@
 //! Old space: the main space that the program allocates in, and a compaction space for each task of a collection.
 //!
 //! Source: `PagedSpace` and `CompactionSpace` in V8's spaces.cc. A space bumps through a linear area; a refill gives the old area back
-//! and takes a whole node. The order in which a refill looks for memory ([`OldGeneration::refill`]) is what decides how far a heap grows.
+//! and takes a whole node. The order in which a refill looks for memory (`OldGeneration::refill`) is what decides how far a heap grows.
 
 use crate::facts::{ADOPTED_ENOUGH_BYTES, PAGE_BYTES, Version};
 use crate::free_list::FreeList;
